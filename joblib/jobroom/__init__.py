@@ -1,0 +1,111 @@
+"""A job queue for Python workers; the names below are looked up when they are first used.
+
+``import jobroom`` needs nothing but the base install. A name whose parts come with an extra
+says which one: ``ImportError: jobroom.create_app needs starlette, ... "jobroom[server]"``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobroom import errors
+    from jobroom.bootstrap import create_app
+    from jobroom.client.manager import (
+        ApiManager,
+        Category,
+        ClaimedTask,
+        Extension,
+        JobManager,
+        TaskStream,
+    )
+    from jobroom.client.sweeper import run_cleanup_sweeper
+    from jobroom.domain.lifecycle import TaskStatus
+    from jobroom.domain.records import Job, Task, Worker, WorkerJobLink
+    from jobroom.http.problems import ProblemException, ProblemType, problem_exception_handler
+    from jobroom.service.queue import JobQueue
+    from jobroom.settings import JobLibSettings
+    from jobroom.store.schema import metadata
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ApiManager",
+    "Category",
+    "ClaimedTask",
+    "Extension",
+    "Job",
+    "JobLibSettings",
+    "JobManager",
+    "JobQueue",
+    "ProblemException",
+    "ProblemType",
+    "Task",
+    "TaskStatus",
+    "TaskStream",
+    "Worker",
+    "WorkerJobLink",
+    "__version__",
+    "create_app",
+    "errors",
+    "metadata",
+    "problem_exception_handler",
+    "run_cleanup_sweeper",
+]
+
+_HOMES = {
+    "jobroom.bootstrap": ("create_app",),
+    "jobroom.client.manager": (
+        "ApiManager",
+        "Category",
+        "ClaimedTask",
+        "Extension",
+        "JobManager",
+        "TaskStream",
+    ),
+    "jobroom.client.sweeper": ("run_cleanup_sweeper",),
+    "jobroom.domain.lifecycle": ("TaskStatus",),
+    "jobroom.domain.records": ("Job", "Task", "Worker", "WorkerJobLink"),
+    "jobroom.http.problems": ("ProblemException", "ProblemType", "problem_exception_handler"),
+    "jobroom.service.queue": ("JobQueue",),
+    "jobroom.settings": ("JobLibSettings",),
+    "jobroom.store.schema": ("metadata",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_EXTRA_OF = {
+    "jobroom.bootstrap": "server",
+    "jobroom.http.problems": "server",
+    "jobroom.service.queue": "queue",
+    "jobroom.settings": "queue",
+    "jobroom.store.schema": "queue",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "errors":
+        return import_module("jobroom.errors")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'jobroom' has no attribute {name!r}", name=name)
+    value: object = getattr(_import_home(home, name), name)
+    globals()[name] = value
+    return value
+
+
+def _import_home(home: str, name: str) -> object:
+    try:
+        return import_module(home)
+    except ModuleNotFoundError as missing:
+        extra = _EXTRA_OF.get(home)
+        if extra is None or (missing.name or "jobroom").partition(".")[0] == "jobroom":
+            raise
+        raise ImportError(
+            f"jobroom.{name} needs {missing.name}, which is not installed: "
+            f'run  pip install "jobroom[{extra}]"',
+            name=missing.name,
+        ) from missing
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,168 @@
+"""One method per endpoint that workers and submitters use."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from jobroom.client import connection
+from jobroom.client.problems import UnexpectedAnswer
+from jobroom.client.transport import CALL, ONCE, Patience, Transport
+from jobroom.errors import ValidationFailed
+
+PREFIX = "/v1/joblib"
+SPARE_SECONDS = 10.0
+"""What a long-poll may take beyond the wait that was asked for."""
+
+LONGEST_KEY = 255
+
+Json = dict[str, Any]
+
+
+def path_of(*segments: str) -> str:
+    """Return the address of these path segments, each percent-encoded as a whole."""
+    return "".join((PREFIX, *(f"/{quote(segment, safe='')}" for segment in segments)))
+
+
+class Api:
+    """The REST contract as Python calls; answers are the server's JSON objects."""
+
+    def __init__(self, api: connection.ApiManager) -> None:
+        self._transport = Transport(api)
+
+    def me(self) -> Json:
+        """Ask who the token says we are."""
+        return _object(self._transport.send("GET", "/v1/me", patience=CALL))
+
+    def create_worker(self, *, name: str | None = None, patience: Patience = CALL) -> Json:
+        """Make an instance worker. A lost answer may leave one more, which never beats."""
+        body = {} if name is None else {"name": name}
+        return self._json("POST", path_of("workers"), body, patience=patience)
+
+    def beat(self, worker_id: str, *, patience: Patience = ONCE) -> Json:
+        """Say that the worker is alive; the answer names the tasks it should stop."""
+        return self._json("PATCH", path_of("workers", worker_id), None, patience=patience)
+
+    def delete_worker(self, worker_id: str, *, patience: Patience = CALL) -> None:
+        """Take the worker away; its unfinished tasks follow their jobs' policy."""
+        self._transport.send("DELETE", path_of("workers", worker_id), patience=patience)
+
+    def register(self, room: str, job: Mapping[str, Any], *, patience: Patience = CALL) -> Json:
+        """Register a job and link the worker that ``job`` names."""
+        return self._json("PUT", path_of("rooms", room, "jobs"), job, patience=patience)
+
+    def jobs(self, room: str) -> Json:
+        """Return the first page of the room's jobs and the global ones."""
+        return self._json("GET", path_of("rooms", room, "jobs"), None, patience=CALL)
+
+    def job(self, room: str, full_name: str) -> Json:
+        """Return one job with its schema."""
+        return self._json("GET", path_of("rooms", room, "jobs", full_name), None, patience=CALL)
+
+    def submit(
+        self,
+        room: str,
+        full_name: str,
+        task: Mapping[str, Any],
+        *,
+        idempotency_key: str | None = None,
+    ) -> Json:
+        """Submit a task; repeating it with its key gives the same task."""
+        path = path_of("rooms", room, "tasks", full_name)
+        return self._json("POST", path, task, patience=CALL, headers=_key(idempotency_key))
+
+    def submit_all(
+        self, room: str, tasks: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
+    ) -> Json:
+        """Submit many tasks, all of them or none."""
+        path, headers = path_of("rooms", room, "tasks"), _key(idempotency_key)
+        return self._json("POST", path, {"tasks": list(tasks)}, patience=CALL, headers=headers)
+
+    def claim(
+        self, worker_id: str, *, request_id: str, wait: int, patience: Patience
+    ) -> Json | None:
+        """Claim the worker's next task, waiting up to ``wait`` seconds; None if there is none."""
+        patience = _with_wait(patience, wait)
+        headers = {"Prefer": f"wait={wait}"} if wait > 0 else None
+        body = {"worker_id": worker_id, "request_id": request_id}
+        path = path_of("tasks", "claim")
+        answer = self._json("POST", path, body, patience=patience, headers=headers)
+        task = answer.get("task")
+        return task if isinstance(task, dict) else None
+
+    def task(self, task_id: str, *, wait: float = 0.0, patience: Patience = CALL) -> Json:
+        """Return a task, at its end or after ``wait`` seconds."""
+        headers = {"Prefer": f"wait={math.ceil(wait)}"} if wait > 0 else None
+        patience = _with_wait(patience, wait)
+        return self._json(
+            "GET", path_of("tasks", task_id), None, patience=patience, headers=headers
+        )
+
+    def report(
+        self, task_id: str, changes: Mapping[str, Any], *, patience: Patience = CALL
+    ) -> Json:
+        """Report on a task; safe to repeat because ``changes`` carries the attempt."""
+        return self._json("PATCH", path_of("tasks", task_id), changes, patience=patience)
+
+    def retry(self, task_id: str) -> Json:
+        """Put a failed or cancelled task back to work."""
+        path = path_of("tasks", task_id, "retry")
+        return self._json("POST", path, None, patience=CALL, repeatable=False)
+
+    def sweep(self) -> Json:
+        """Run one sweep now (admins)."""
+        return self._json("POST", path_of("sweep"), None, patience=CALL)
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        *,
+        patience: Patience,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool = True,
+    ) -> Json:
+        return _object(
+            self._transport.send(
+                method,
+                path,
+                body=body,
+                patience=patience,
+                headers=headers,
+                repeatable=repeatable,
+            )
+        )
+
+
+def _key(idempotency_key: str | None) -> dict[str, str]:
+    key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
+    if not (key.isascii() and key.isprintable() and 0 < len(key) <= LONGEST_KEY):
+        raise ValidationFailed("An idempotency key has 1 to 255 printable ASCII characters.")
+    return {"Idempotency-Key": key}
+
+
+def _with_wait(patience: Patience, wait: float) -> Patience:
+    if wait <= 0:
+        return patience
+    return replace(patience, timeout=max(patience.timeout, wait + SPARE_SECONDS))
+
+
+def _object(response: httpx.Response) -> Json:
+    try:
+        body = response.json()
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        url, status = response.request.url.path, response.status_code
+        detail = "it holds no JSON object; check the server's address"
+        raise UnexpectedAnswer(
+            f"{url} was answered {status}, but {detail}", status=status, detail=detail
+        )
+    return body

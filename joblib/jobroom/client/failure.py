@@ -1,0 +1,53 @@
+"""What a failed run is reported as: short text for people, with the user's own frames."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from pydantic import ValidationError
+
+LONGEST_ERROR_BYTES = 64 * 1024
+MARK = "\n... (cut at 64 KiB)"
+MOST_FRAMES = 20
+
+_OWN_FOLDER = str(Path(__file__).parent)
+
+
+def text_of(failure: BaseException) -> str:
+    """Return the type and message of an exception, then where in the user's code it came from."""
+    return cut("\n".join([_headline(failure), *_user_frames(failure.__traceback__)]))
+
+
+def faults_of(invalid: ValidationError) -> str:
+    """Return the faults of a payload field by field, without the values."""
+    faults = invalid.errors(include_url=False, include_context=False, include_input=False)
+    places = (".".join(map(str, fault["loc"])) or "the whole" for fault in faults)
+    return "; ".join(f"{at}: {fault['msg']}" for at, fault in zip(places, faults, strict=True))
+
+
+def cut(text: str) -> str:
+    """Return the text, shortened to what the server keeps of it."""
+    # A lone surrogate (from a file name, say) is no UTF-8; the server would refuse the report.
+    data = text.encode("utf-8", "backslashreplace")
+    if len(data) <= LONGEST_ERROR_BYTES:
+        return data.decode()
+    kept = data[: LONGEST_ERROR_BYTES - len(MARK)]
+    return kept.decode("utf-8", "ignore") + MARK
+
+
+def _headline(failure: BaseException) -> str:
+    name = type(failure).__name__
+    try:
+        message = str(failure)
+    except Exception:  # noqa: BLE001  # a user's __str__ may do anything
+        message = "(its message cannot be shown)"
+    return f"{name}: {message}" if message else name
+
+
+def _user_frames(trace: TracebackType | None) -> list[str]:
+    frames = [
+        frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(_OWN_FOLDER)
+    ][-MOST_FRAMES:]
+    return [line.rstrip("\n") for line in traceback.format_list(frames)]

@@ -1,0 +1,260 @@
+"""The jobs that a program registers, and its tasks."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
+
+from pydantic import BaseModel
+
+from jobroom.client.api import Json
+from jobroom.client.connection import ApiManager, Connection
+from jobroom.client.extension import Category, Extension, category_of
+from jobroom.client.stream import LONGEST_WAIT_SECONDS, TaskStream
+from jobroom.client.task import ClaimedTask, current_task
+from jobroom.client.worker import ProcessWorker, Registration
+from jobroom.domain.lifecycle import is_terminal
+from jobroom.errors import JobNotFound, ValidationFailed
+
+__all__ = [
+    "ApiManager",
+    "Category",
+    "ClaimedTask",
+    "Connection",
+    "Extension",
+    "JobManager",
+    "JobOptions",
+    "TaskStream",
+    "current_task",
+]
+
+GLOBAL_ROOM = "@global"
+SPARE_JOIN_SECONDS = 2.0
+LONGEST_POLL_SECONDS = 20.0
+SHORTEST_LOOK_SECONDS = 0.5
+
+Class = TypeVar("Class", bound=type[BaseModel])
+
+
+class JobOptions(TypedDict, total=False):
+    """What a registration may say beside class and room; the contract's words."""
+
+    description: str
+    max_attempts: int
+    on_worker_lost: Literal["fail", "requeue"]
+    order: Literal["fifo", "fair"]
+    retry_delay_seconds: float
+    timeout_seconds: float
+    claim_timeout_seconds: float
+    result_ttl_seconds: float
+    validate: bool
+    replace: bool
+
+
+class JobManager(Mapping[str, type[BaseModel]]):
+    """Behaves like a dictionary of the registered jobs, by full name.
+
+    As a context manager it signs off at the end: claimed tasks that were not started go back,
+    and the worker leaves the server. Without one, the end of the program does the same.
+    """
+
+    def __init__(self, api: ApiManager) -> None:
+        self.api = api
+        self.worker = ProcessWorker(api)
+        self._streams: weakref.WeakSet[TaskStream] = weakref.WeakSet()
+        self._at_exit = _farewell(self)
+        atexit.register(self._at_exit)
+
+    # The registered jobs
+
+    def __getitem__(self, key: str) -> type[BaseModel]:
+        return self.worker.jobs[key].cls
+
+    def __len__(self) -> int:
+        return len(self.worker.jobs)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self.worker.jobs))
+
+    @overload
+    def register(
+        self, task_class: Class, *, room: str | None = None, **options: Unpack[JobOptions]
+    ) -> Class: ...
+
+    @overload
+    def register(
+        self, task_class: None = None, *, room: str | None = None, **options: Unpack[JobOptions]
+    ) -> Callable[[Class], Class]: ...
+
+    def register(
+        self,
+        task_class: Class | None = None,
+        *,
+        room: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Class | Callable[[Class], Class]:
+        """Register a pydantic class as a job, of all rooms (``@global``) or of one.
+
+        A decorator, with arguments or without, and a plain call. Raises ``SchemaConflict`` if
+        the job exists with another schema, ``Forbidden`` if the token may not do this.
+        """
+
+        def decorator(cls: Class) -> Class:
+            self._register(cls, GLOBAL_ROOM if room is None else room, options)
+            return cls
+
+        return decorator if task_class is None else decorator(task_class)
+
+    def _register(self, cls: type[BaseModel], room: str, options: JobOptions) -> None:
+        if not issubclass(cls, BaseModel):
+            raise TypeError(f"A job is a pydantic class (BaseModel), and {cls!r} is none.")
+        category = category_of(cls)
+        schema = cls.model_json_schema()
+        job = {"category": category, "name": cls.__name__, "schema": schema, **options}
+        self.worker.register(
+            f"{room}:{category}:{cls.__name__}", Registration(cls=cls, room=room, job=job)
+        )
+
+    # Working
+
+    def listen(self, interval: float = 2.0) -> TaskStream:
+        """Return an iterator over the tasks claimed for this process's worker.
+
+        ``interval`` is the longest pause between two looks for work, in seconds. Heartbeats go
+        on in the background from here on.
+        """
+        worker_id = self.worker.arrive()
+        self.worker.start_beating()
+        stream = TaskStream(self.api, worker_id, interval, worker=self.worker)
+        self._streams.add(stream)
+        return stream
+
+    def heartbeat(self) -> None:
+        """Say now that this worker is alive. Needed by nobody who listens: a thread does it.
+
+        A server that is away is no error here, and a worker it has forgotten comes back anew.
+        """
+        self.worker.arrive_and_beat()
+
+    # Submitting
+
+    def submit(
+        self,
+        job: str | type[BaseModel] | BaseModel,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        room: str | None = None,
+        idempotency_key: str | None = None,
+        priority: int = 0,
+        run_at: datetime | None = None,
+        expires_at: datetime | None = None,
+        max_attempts: int | None = None,
+        timeout_seconds: float | None = None,
+        **fields: Any,
+    ) -> Json:
+        """Submit a task and return it as the server shows it.
+
+        ``job`` is a full name, a class, or an instance, which is its own payload. The payload
+        may be given as keywords too. ``room`` is where the task belongs; without it the job's
+        own room. A lost answer is asked for again with the same idempotency key: one call never
+        makes two tasks.
+        """
+        full_name, arguments = self._job_and_payload(job, payload, fields, room)
+        options = {
+            "priority": priority or None,
+            "run_at": _instant("run_at", run_at),
+            "expires_at": _instant("expires_at", expires_at),
+            "max_attempts": max_attempts,
+            "timeout_seconds": timeout_seconds,
+        }
+        task = {key: value for key, value in options.items() if value is not None}
+        return self.worker.api.submit(
+            full_name.partition(":")[0] if room is None else room,
+            full_name,
+            {"payload": arguments, **task},
+            idempotency_key=idempotency_key,
+        )
+
+    def wait(self, task_id: str, *, timeout: float | None = None) -> Json:
+        """Return the task when it has ended; after ``timeout`` seconds as it is then."""
+        give_up_at = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            left = max(0.0, give_up_at - time.monotonic())
+            began = time.monotonic()
+            task = self.worker.api.task(task_id, wait=min(left, LONGEST_POLL_SECONDS))
+            if is_terminal(task["status"]) or time.monotonic() >= give_up_at:
+                return task
+            # A server that does not hold the request open must not be asked without end.
+            time.sleep(max(0.0, min(left, SHORTEST_LOOK_SECONDS) - (time.monotonic() - began)))
+
+    def _job_and_payload(
+        self,
+        job: str | type[BaseModel] | BaseModel,
+        payload: Mapping[str, Any] | None,
+        fields: Mapping[str, Any],
+        room: str | None,
+    ) -> tuple[str, dict[str, Any]]:
+        given = dict(payload or {})
+        if isinstance(job, BaseModel):
+            given, job = {**job.model_dump(mode="json"), **given}, type(job)
+        if not isinstance(job, str):
+            job = self._name_of(job, room)
+        return job, {**given, **fields}
+
+    def _name_of(self, cls: type[BaseModel], room: str | None) -> str:
+        registered = [name for name, known in self.worker.jobs.items() if known.cls is cls]
+        own = [name for name in registered if name.partition(":")[0] == room]
+        names = own or registered
+        if len(names) > 1:
+            raise JobNotFound(f"{cls.__name__} is registered in several rooms: name one of them.")
+        return names[0] if names else f"{GLOBAL_ROOM}:{category_of(cls)}:{cls.__name__}"
+
+    # Going
+
+    def disconnect(self) -> None:
+        """Stop listening, hand back what was not started, and take the worker off the server.
+
+        Waits for a claim under way (the interval of ``listen``, at most 10 seconds). Never
+        raises; the jobs stay registered here, and ``listen`` comes back with all of them.
+        """
+        streams = tuple(self._streams)
+        for stream in streams:
+            stream.stop()
+        for stream in streams:
+            stream.join(min(stream.interval, LONGEST_WAIT_SECONDS) + SPARE_JOIN_SECONDS)
+        self.worker.leave()
+
+    def close(self) -> None:
+        """Disconnect for good."""
+        atexit.unregister(self._at_exit)
+        self.disconnect()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _farewell(manager: JobManager) -> Callable[[], None]:
+    known, pid = weakref.ref(manager), os.getpid()
+
+    def disconnect() -> None:
+        # A forked child has no worker to sign off but one of its own making.
+        there = known()
+        if there is not None and (pid == os.getpid() or there.worker.id is not None):
+            there.disconnect()
+
+    return disconnect
+
+
+def _instant(name: str, at: datetime | None) -> str | None:
+    if at is not None and at.utcoffset() is None:
+        raise ValidationFailed(f"{name} needs a time zone, as datetime.now(UTC) has one.")
+    return None if at is None else at.isoformat()

@@ -1,0 +1,100 @@
+"""The server's error answers, turned back into the exceptions of ``jobroom.errors``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+
+from jobroom import errors
+from jobroom.errors import FieldError, JobroomError
+
+BUSY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE})
+AWAY = BUSY | {HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
+"""The statuses that say "later", whoever says it: our server or a proxy before it."""
+
+DETAIL_LENGTH = 500
+
+
+class UnexpectedAnswer(JobroomError):
+    """An answer that the contract does not name; ``status`` and ``detail`` are what came."""
+
+    def __init__(self, message: str, *, status: int, detail: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.detail = detail
+
+
+class ConnectionClosed(JobroomError):
+    """The program closed its connection and went on using it."""
+
+
+class NotJson(errors.ValidationFailed):
+    """A value that JSON cannot carry, noticed before it was sent."""
+
+
+def _families(base: type[JobroomError]) -> Iterator[type[JobroomError]]:
+    for child in base.__subclasses__():
+        if child.__module__ == errors.__name__:
+            yield child
+            yield from _families(child)
+
+
+# A class further down stands for the slug that it shares with its parent (ValidationFailed).
+_BY_SLUG: dict[str, type[JobroomError]] = {kind.slug: kind for kind in _families(JobroomError)}
+_BY_STATUS: dict[int, type[JobroomError]] = {
+    HTTPStatus.UNAUTHORIZED: errors.Unauthorized,
+    HTTPStatus.FORBIDDEN: errors.Forbidden,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: errors.PayloadTooLarge,
+    HTTPStatus.TOO_MANY_REQUESTS: errors.TooManyRequests,
+    **dict.fromkeys(AWAY - {HTTPStatus.TOO_MANY_REQUESTS}, errors.StoreUnavailable),
+}
+"""For answers without a problem document, as proxies and gateways give them."""
+
+
+def problem_of(response: httpx.Response) -> dict[str, Any] | None:
+    """Return the problem document of an error answer; None if it carries none."""
+    if "json" not in response.headers.get("content-type", ""):
+        return None
+    try:
+        body = response.json()
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) and isinstance(body.get("type"), str) else None
+
+
+def error_of(response: httpx.Response) -> JobroomError:
+    """Return the exception that an error answer stands for."""
+    problem = problem_of(response)
+    if problem is None:
+        return _without_problem(response)
+    slug = problem["type"].rstrip("/").rpartition("/")[2]
+    detail = str(problem.get("detail") or problem.get("title") or slug)
+    kind = _BY_SLUG.get(slug)
+    if kind is None:
+        return _unexpected(response, detail)
+    return kind(detail, errors=tuple(_field_errors(problem.get("errors"))))
+
+
+def _field_errors(found: object) -> Iterator[FieldError]:
+    for fault in found if isinstance(found, list) else ():
+        if isinstance(fault, dict):
+            yield FieldError(str(fault.get("pointer", "")), str(fault.get("message", "")))
+
+
+def _without_problem(response: httpx.Response) -> JobroomError:
+    kind = _BY_STATUS.get(response.status_code)
+    where = f"{response.request.method} {response.request.url.path}"
+    if kind is None:
+        return _unexpected(response, "it is no problem document of this API; check the address")
+    return kind(f"{where} was answered {response.status_code}, not by the job queue itself.")
+
+
+def _unexpected(response: httpx.Response, detail: str) -> UnexpectedAnswer:
+    where = f"{response.request.method} {response.request.url.path}"
+    status, detail = response.status_code, detail[:DETAIL_LENGTH]
+    return UnexpectedAnswer(
+        f"{where} was answered {status}: {detail}", status=status, detail=detail
+    )

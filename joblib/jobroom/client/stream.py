@@ -1,0 +1,193 @@
+"""The tasks of a worker, one after the other, until it is told to stop.
+
+A look for the next task runs in a thread of its own, so that ``stop()`` ends the iteration at
+once even while the server holds the request open; a task that still arrives is handed back. The
+two sides talk through a ``SimpleQueue``, whose ``put`` may be called from a signal handler (the
+lock inside a ``threading.Event`` may not: the handler could interrupt its own holder).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Self
+
+from pydantic import ValidationError
+
+from jobroom.client import connection, failure, problems
+from jobroom.client.api import Json
+from jobroom.client.task import ClaimedTask
+from jobroom.client.transport import Patience
+from jobroom.client.worker import BRIEF, ProcessWorker
+from jobroom.errors import JobroomError
+
+log = logging.getLogger("jobroom.client")
+
+CLAIM_TIMEOUT_SECONDS = 10.0
+LONGEST_WAIT_SECONDS = 10
+"""How long one claim may be held open, so that leaving in good order takes no longer either."""
+HONOURED_SHARE = 0.9
+
+
+class TaskStream(Iterator[ClaimedTask]):
+    """Iterates over claimed tasks; ``polling_interval`` is the longest pause between two looks.
+
+    A server that can hold a claim open answers as soon as there is work, without any pause.
+    """
+
+    def __init__(
+        self,
+        api: connection.ApiManager,
+        worker_id: str,
+        polling_interval: float = 2.0,
+        *,
+        worker: ProcessWorker | None = None,
+    ) -> None:
+        self.api = api
+        self.interval = polling_interval
+        self._worker = ProcessWorker(api, adopted=worker_id) if worker is None else worker
+        self._looks: set[_Look] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    @property
+    def worker_id(self) -> str | None:
+        """The worker that claims; another one after the server has forgotten it."""
+        return self._worker.id
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ClaimedTask:
+        if self._stopped:
+            raise StopIteration
+        look = self._begin_look()
+        try:
+            found = look.found.get()
+        except BaseException:
+            look.abandon()
+            look.take_back()
+            raise
+        if isinstance(found, JobroomError):
+            raise found
+        if found is None:
+            raise StopIteration
+        return found
+
+    def _begin_look(self) -> _Look:
+        look = _Look(self._worker, self.interval)
+        look.start()
+        with self._lock:  # never taken by stop(), which only reads
+            self._looks = {one for one in self._looks if one.is_alive()} | {look}
+        if self._stopped:  # before the look was known to stop()
+            look.abandon()
+        return look
+
+    def stop(self) -> None:
+        """End the iteration now; callable from any thread and from a signal handler."""
+        self._stopped = True
+        for look in tuple(self._looks):
+            look.abandon()
+
+    def join(self, timeout: float | None = None) -> None:
+        """After ``stop()``: wait until no claim is under way any more."""
+        give_up_at = math.inf if timeout is None else time.monotonic() + timeout
+        for look in tuple(self._looks):
+            left = give_up_at - time.monotonic()
+            look.join(None if timeout is None else max(0.0, left))
+
+
+class _Look(threading.Thread):
+    """Looks for one task until there is one or nobody waits for it any more."""
+
+    def __init__(self, worker: ProcessWorker, interval: float) -> None:
+        super().__init__(name="jobroom-claim", daemon=True)
+        self.found: queue.SimpleQueue[ClaimedTask | JobroomError | None] = queue.SimpleQueue()
+        self._worker = worker
+        self._interval = interval
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._abandoned = False
+        self._patience = Patience(
+            math.inf, timeout=CLAIM_TIMEOUT_SECONDS, pause=self._pause, fatal_500=False
+        )
+
+    def abandon(self) -> None:
+        """Nobody waits any more; safe in a signal handler."""
+        self._abandoned = True
+        self._wake.put(None)
+        self.found.put(None)
+
+    def take_back(self) -> None:
+        """Hand back what was found for nobody."""
+        try:
+            while True:
+                if isinstance(found := self.found.get_nowait(), ClaimedTask):
+                    self._hand_back(found)
+        except queue.Empty:
+            self.found.put(None)  # the one that was taken out may be waited for
+
+    def run(self) -> None:
+        try:
+            found: ClaimedTask | JobroomError | None = self._search()
+        except JobroomError as trouble:
+            if self._abandoned:
+                log.debug("claim_abandoned reason=%r", str(trouble))
+                return
+            found = trouble
+        except Exception as trouble:  # the thread's edge: the one who waits must hear of it
+            log.exception("claim_failed")
+            found = problems.UnexpectedAnswer(
+                f"The claim failed: {type(trouble).__name__}: {trouble}", status=0, detail=""
+            )
+        self.found.put(found)
+        if self._abandoned:
+            self.take_back()
+
+    def _search(self) -> ClaimedTask | None:
+        wait = min(max(1, math.ceil(self._interval)), LONGEST_WAIT_SECONDS)
+        while not self._abandoned:
+            began = time.monotonic()
+            # One id for one claim, over all its repeats: a lost answer is then given again.
+            request_id = uuid.uuid4().hex
+            data = self._worker.claim(request_id=request_id, wait=wait, patience=self._patience)
+            if data is None:
+                waited = time.monotonic() - began
+                if waited < wait * HONOURED_SHARE:  # the server did not hold the claim open
+                    self._pause(self._interval - waited)
+            elif (task := self._read(data)) is not None:
+                return task
+        return None
+
+    def _read(self, data: Json) -> ClaimedTask | None:
+        try:
+            return ClaimedTask.model_validate(data).bind(self._worker)
+        except ValidationError as invalid:
+            faults = failure.faults_of(invalid)
+        log.error("task_not_readable task=%s reason=%r", data.get("id"), faults)
+        changes = {"status": "failed", "error": f"The worker cannot read this task: {faults}"}
+        fence = {key: data[key] for key in ("attempt", "worker_id") if data.get(key) is not None}
+        self._worker.api.report(
+            str(data.get("id")), {**changes, **fence, "final": True}, patience=self._patience
+        )
+        return None
+
+    def _pause(self, seconds: float) -> bool:
+        if self._abandoned or seconds <= 0:
+            return not self._abandoned
+        try:
+            self._wake.get(timeout=seconds)
+        except queue.Empty:
+            return not self._abandoned
+        return False
+
+    def _hand_back(self, task: ClaimedTask) -> None:
+        hold = self._worker.hold(task.id, worker_id=task.worker_id, attempt=task.attempt)
+        try:
+            self._worker.hand_back(hold, patience=BRIEF)
+        except JobroomError as refusal:
+            log.warning("task_not_handed_back task=%s reason=%r", task.id, str(refusal))

@@ -1,0 +1,234 @@
+"""One request to the server: repeated while that is safe, with its outages told once each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import math
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+
+from jobroom import errors
+from jobroom.client import connection, problems
+from jobroom.errors import ConfigurationError, JobroomError, StoreUnavailable
+
+log = logging.getLogger("jobroom.client")
+
+FIRST_DELAY_SECONDS = 0.1
+LONGEST_DELAY_SECONDS = 10.0
+LONGEST_RETRY_AFTER_SECONDS = 60.0
+CONNECT_SECONDS = 10.0
+
+
+def sleep(seconds: float) -> bool:
+    """Wait out a delay; True, for nobody can cut it short."""
+    time.sleep(seconds)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a call is repeated before it gives up (``seconds``), and how long one try may take.
+
+    ``pause`` waits between two tries and says whether to go on. ``fatal_500`` False also repeats
+    after an internal error, for loops that must outlive a fault of the server.
+    """
+
+    seconds: float
+    timeout: float = 30.0
+    pause: Callable[[float], bool] = sleep
+    fatal_500: bool = True
+
+
+ONCE = Patience(0.0)
+CALL = Patience(60.0)
+
+
+def delay_before(retry: int) -> float:
+    """Return the pause before a retry (0 is the first): growing, jittered, bounded."""
+    longest = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(retry, 20))
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311  # jitter, no secret
+
+
+def encode(body: Mapping[str, Any]) -> bytes:
+    """Return the body as JSON; raises ``NotJson`` for what JSON cannot carry."""
+    try:
+        text = json.dumps(body, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as failure:
+        raise problems.NotJson(f"This cannot be sent as JSON: {failure}.") from failure
+    return text.encode()
+
+
+class Outage:
+    """Whether the server is away just now; logs one line when that begins and one when it ends."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._lock = threading.Lock()
+        self._since: float | None = None
+
+    def begin(self, reason: str) -> None:
+        """Note a try that was not answered."""
+        with self._lock:
+            if self._since is not None:
+                return
+            self._since = time.monotonic()
+        log.warning("server_away url=%s reason=%r retrying=yes", self._where, reason)
+
+    def end(self) -> None:
+        """Note an answer."""
+        if self._since is None:
+            return
+        with self._lock:
+            since, self._since = self._since, None
+        if since is not None:
+            log.warning("server_back url=%s seconds=%.1f", self._where, time.monotonic() - since)
+
+
+class Transport:
+    """Sends requests for one ``ApiManager``; safe to use from several threads."""
+
+    def __init__(self, api: connection.ApiManager) -> None:
+        self.api = api
+        self._outage = Outage(_without_secrets(api.base_url))
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        patience: Patience,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool = True,
+    ) -> httpx.Response:
+        """Return the server's good answer; raises what ``jobroom.errors`` has for a bad one.
+
+        ``repeatable`` False repeats only what the server certainly did not take.
+        """
+        request = _Request(method, path, None if body is None else encode(body), headers)
+        give_up_at = time.monotonic() + patience.seconds
+        for retry in itertools.count():
+            result = self._try(request, patience)
+            if isinstance(result, httpx.Response):
+                return result
+            self._outage.begin(str(result.error))
+            delay = max(delay_before(retry), result.retry_after)
+            # The first repeat is free: one slow try must not use up all patience.
+            late = retry > 0 and time.monotonic() + delay > give_up_at
+            if patience.seconds <= 0 or late or not (repeatable or result.untaken):
+                raise result.error
+            if not patience.pause(delay):
+                raise result.error
+        raise AssertionError  # count() does not end
+
+    def _try(self, request: _Request, patience: Patience) -> httpx.Response | _NotNow:
+        try:
+            response = self._exchange(request, patience.timeout)
+        except (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL) as failure:
+            # The text of the failure may hold a header, and so the token.
+            where = _without_secrets(self.api.base_url)
+            raise ConfigurationError(
+                f"No request can be made to {where} ({type(failure).__name__}): "
+                "check the address and the token."
+            ) from None
+        except (httpx.TransportError, httpx.DecodingError) as failure:
+            return _unanswered(failure)
+        status = response.status_code
+        if status in problems.AWAY or (
+            status >= HTTPStatus.INTERNAL_SERVER_ERROR and not patience.fatal_500
+        ):
+            return _answered_later(response)
+        self._outage.end()
+        if not response.is_success:
+            raise problems.error_of(response)
+        return response
+
+    def _exchange(self, request: _Request, timeout: float) -> httpx.Response:
+        http = self.api.http
+        if getattr(http, "is_closed", False):
+            raise problems.ConnectionClosed("The connection to the server was closed already.")
+        return http.request(
+            request.method,
+            f"{self.api.base_url.rstrip('/')}{request.path}",
+            content=request.content,
+            headers={**self.api.get_headers(), **request.headers},
+            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
+        )
+
+
+class _Request:
+    """What stays the same over all tries of one call, its ``X-Request-Id`` above all."""
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        headers: Mapping[str, str] | None,
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.content = content
+        self.headers = {"X-Request-Id": str(uuid.uuid4()), **(headers or {})}
+        if content is not None:
+            self.headers["Content-Type"] = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class _NotNow:
+    """A try that came to nothing; ``untaken``: the server certainly did not act on it."""
+
+    error: JobroomError
+    retry_after: float = 0.0
+    untaken: bool = False
+
+
+def _unanswered(failure: httpx.HTTPError) -> _NotNow:
+    reason = str(failure) or "no answer in time"
+    error = StoreUnavailable(f"The server did not answer: {type(failure).__name__}: {reason}")
+    error.__cause__ = failure
+    early = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+    return _NotNow(error, untaken=isinstance(failure, early))
+
+
+def _answered_later(response: httpx.Response) -> _NotNow:
+    error = problems.error_of(response)
+    own = problems.problem_of(response) is not None
+    refused = isinstance(error, errors.StoreUnavailable | errors.TooManyRequests)
+    return _NotNow(error, _retry_after(response), untaken=own and refused)
+
+
+def _retry_after(response: httpx.Response) -> float:
+    """Return the seconds of ``Retry-After`` (RFC 9110, 10.2.3), bounded; 0 if unreadable."""
+    text = response.headers.get("retry-after", "").strip()
+    try:
+        seconds = float(text) if text[:1].isdigit() else _seconds_until(text)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER_SECONDS) if math.isfinite(seconds) else 0.0
+
+
+def _seconds_until(date: str) -> float:
+    at = parsedate_to_datetime(date)
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return (at - datetime.now(UTC)).total_seconds()
+
+
+def _without_secrets(base_url: str) -> str:
+    try:
+        url = httpx.URL(base_url)
+    except (httpx.InvalidURL, TypeError):
+        return "?"
+    return f"{url.scheme}://{url.netloc.decode()}"

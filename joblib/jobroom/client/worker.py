@@ -1,0 +1,308 @@
+"""The worker that this process is: how it comes, which jobs it serves, what it holds, how it goes.
+
+It is an *instance worker*, made by ``POST /workers`` when first needed, so that two processes
+with one token never disturb each other. When the server has forgotten it (it was swept), a new
+one takes over all its jobs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from jobroom.client import connection
+from jobroom.client.api import Api, Json
+from jobroom.client.heart import Heart
+from jobroom.client.transport import CALL, ONCE, Patience
+from jobroom.errors import (
+    Forbidden,
+    InvalidInput,
+    JobroomError,
+    SchemaConflict,
+    StoreUnavailable,
+    TooManyRequests,
+    WorkerNotFound,
+)
+
+log = logging.getLogger("jobroom.client")
+
+USUAL_TIMEOUT_SECONDS = 60.0
+BEATS_PER_TIMEOUT = 3
+LEAST_BEAT_SECONDS = 0.05
+SHORTEST_TRY_SECONDS = 2.0
+ROUNDS = 5
+BRIEF = Patience(5.0, timeout=5.0)
+"""For what is said on the way out: a server that is away must not keep the program from ending."""
+
+
+@dataclass(slots=True)
+class Hold:
+    """A task that this process has claimed and not yet given a last report on."""
+
+    task_id: str
+    worker_id: str
+    attempt: int | None
+    started: bool = False
+    cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A job as this process registered it, to be said again by a new worker."""
+
+    cls: type[BaseModel]
+    room: str
+    job: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Instance:
+    """The current worker on the server; ``linked`` are the jobs it was registered for."""
+
+    id: str | None = None
+    timeout_seconds: float = USUAL_TIMEOUT_SECONDS
+    linked: set[str] = field(default_factory=set)
+
+
+class ProcessWorker:
+    """One process's worker; safe to use from several threads, and begins anew in a forked child.
+
+    ``adopted`` is the id of a worker that somebody else made and takes away again.
+    """
+
+    def __init__(self, api: connection.ApiManager, *, adopted: str | None = None) -> None:
+        self.jobs: dict[str, Registration] = {}
+        self._connection = api
+        self._adopted = adopted
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self.api = Api(self._connection)
+        self._lock = threading.RLock()
+        self._instance = _Instance(self._adopted)
+        self._holds: dict[str, Hold] = {}
+        self._heart: Heart | None = None
+        self._left = False
+
+    @property
+    def id(self) -> str | None:
+        """The worker's id on the server; None while there is none."""
+        self._mind_the_fork()
+        return self._instance.id
+
+    @property
+    def beat_seconds(self) -> float:
+        """A third of the worker timeout, and never more than 20 seconds."""
+        timeout = min(self._instance.timeout_seconds, USUAL_TIMEOUT_SECONDS)
+        return max(timeout / BEATS_PER_TIMEOUT, LEAST_BEAT_SECONDS)
+
+    # Coming
+
+    def arrive(self, *, patience: Patience = CALL) -> str:
+        """Be a worker of the server's (again), linked to every job; returns its id."""
+        self._mind_the_fork()
+        with self._lock:
+            self._left = False
+            return self._ensure(patience)
+
+    def register(self, full_name: str, registration: Registration) -> Json:
+        """Register a job for this worker; raises if the server refuses it."""
+        self._mind_the_fork()
+        with self._lock:
+            self._left = False
+            for _ in range(ROUNDS):
+                worker_id = self._ensure(CALL)
+                try:
+                    answer = self._link(worker_id, full_name, registration, CALL)
+                except WorkerNotFound:
+                    self._forget(worker_id)
+                    continue
+                self.jobs[full_name] = registration
+                return answer
+        raise WorkerNotFound("The server forgot each new worker at once; is it being reset?")
+
+    def start_beating(self) -> None:
+        """Beat in the background from now on."""
+        self._mind_the_fork()
+        with self._lock:
+            if self._heart is None and not self._left:
+                self._heart = Heart(self.beat, lambda: self.beat_seconds)
+                self._heart.start()
+
+    def _ensure(self, patience: Patience) -> str:
+        if self._left:
+            raise WorkerNotFound("This worker has left; listen or register to come back.")
+        if self._instance.id is None:
+            # Only these: a name on the server is for people, who look for a host and a process.
+            name = f"{socket.gethostname()}-{os.getpid()}"
+            answer = self.api.create_worker(name=name, patience=patience)
+            self._instance = _Instance(str(answer["id"]))
+            self._note_timeout(answer)
+        worker_id = str(self._instance.id)
+        for full_name in self.jobs.keys() - self._instance.linked:
+            try:
+                self._link(worker_id, full_name, self.jobs[full_name], patience)
+            except (Forbidden, InvalidInput, SchemaConflict) as refusal:
+                log.warning("job_not_registered_again job=%s reason=%r", full_name, str(refusal))
+                self._instance.linked.add(full_name)
+        return worker_id
+
+    def _link(
+        self, worker_id: str, full_name: str, registration: Registration, patience: Patience
+    ) -> Json:
+        job = {**registration.job, "worker_id": worker_id}
+        answer = self.api.register(registration.room, job, patience=patience)
+        self._instance.linked.add(full_name)
+        return answer
+
+    def _note_timeout(self, answer: Json) -> None:
+        seconds = answer.get("timeout_seconds")
+        if isinstance(seconds, int | float) and seconds > 0:
+            self._instance.timeout_seconds = float(seconds)
+
+    # Working
+
+    def claim(self, *, request_id: str, wait: int, patience: Patience) -> Json | None:
+        """Claim the next task, as a new worker if the server has forgotten this one."""
+        self._mind_the_fork()
+        for _ in range(ROUNDS):
+            with self._lock:
+                worker_id = self._ensure(patience)
+            self.start_beating()
+            try:
+                task = self.api.claim(
+                    worker_id, request_id=request_id, wait=wait, patience=patience
+                )
+            except WorkerNotFound:
+                self.replace(worker_id)
+                continue
+            if task is not None:
+                task.setdefault("worker_id", worker_id)
+            return task
+        raise WorkerNotFound("The server forgot each new worker at once; is it being reset?")
+
+    def beat(self) -> bool:
+        """Say "alive"; False if the server is away. A worker it has forgotten comes back anew."""
+        worker_id = self.id
+        if worker_id is None:
+            return True
+        patience = Patience(
+            0.0, timeout=max(self.beat_seconds, SHORTEST_TRY_SECONDS), fatal_500=False
+        )
+        try:
+            answer = self.api.beat(worker_id, patience=patience)
+        except WorkerNotFound:
+            return self._come_back(worker_id, patience)
+        except (StoreUnavailable, TooManyRequests):
+            return False
+        self._note_timeout(answer)
+        for task_id in answer.get("cancel") or ():
+            if (hold := self._holds.get(task_id)) is not None:
+                hold.cancelled = True
+        return True
+
+    def arrive_and_beat(self) -> None:
+        """Beat once, as a new worker if there is none yet; a server that is away is no error."""
+        self._mind_the_fork()
+        if self._left:
+            return
+        try:
+            self.arrive(patience=ONCE)
+        except (StoreUnavailable, TooManyRequests):
+            return
+        self.beat()
+
+    def _come_back(self, worker_id: str, patience: Patience) -> bool:
+        self.replace(worker_id)
+        try:
+            with self._lock:
+                if not self._left:
+                    self._ensure(patience)
+        except (StoreUnavailable, TooManyRequests):
+            return False
+        return True
+
+    def replace(self, worker_id: str) -> None:
+        """Forget a worker that the server does not know any more, and what it held."""
+        with self._lock:
+            if self._adopted is not None:
+                raise WorkerNotFound("The server does not know this worker (any more).")
+            self._forget(worker_id)
+
+    def _forget(self, worker_id: str) -> None:
+        if self._instance.id == worker_id and not self._left:
+            log.warning("worker_lost worker=%s next=%r", worker_id, "a new worker takes over")
+            self._instance = _Instance(timeout_seconds=self._instance.timeout_seconds)
+        for hold in list(self._holds.values()):
+            hold.cancelled = hold.cancelled or hold.worker_id == worker_id
+
+    # Holding tasks
+
+    def hold(self, task_id: str, *, worker_id: str | None, attempt: int | None) -> Hold:
+        """Remember a claimed task, until ``let_go``."""
+        self._mind_the_fork()
+        holder = worker_id or self.id or ""
+        hold = self._holds.get(task_id)
+        if hold is None or (hold.worker_id, hold.attempt) != (holder, attempt):
+            hold = self._holds[task_id] = Hold(task_id, holder, attempt)
+        return hold
+
+    def let_go(self, hold: Hold) -> None:
+        """Forget a task after its last report."""
+        if self._holds.get(hold.task_id) is hold:
+            del self._holds[hold.task_id]
+
+    def hand_back(self, hold: Hold, *, patience: Patience = BRIEF) -> None:
+        """Give a task back unfinished; raises a conflict if it is not ours to give."""
+        changes: dict[str, Any] = {"status": "pending"}
+        if hold.worker_id:
+            changes["worker_id"] = hold.worker_id
+        if hold.attempt is not None:
+            changes["attempt"] = hold.attempt
+        self.api.report(hold.task_id, changes, patience=patience)
+        self.let_go(hold)
+
+    # Going
+
+    def leave(self) -> None:
+        """Hand back what was not started, then take the worker off the server; never raises."""
+        self._mind_the_fork()
+        heart, self._heart, self._left = self._heart, None, True
+        if heart is not None:
+            heart.stop(timeout=SHORTEST_TRY_SECONDS)
+        with self._lock:
+            worker_id, self._instance = self._instance.id, _Instance(self._adopted)
+            holds = [hold for hold in self._holds.values() if not hold.started]
+        if worker_id is None:
+            return
+        try:
+            for hold in holds:
+                self._hand_back_quietly(hold)
+            if self._adopted is None:
+                with contextlib.suppress(WorkerNotFound):
+                    self.api.delete_worker(worker_id, patience=BRIEF)
+        except JobroomError as failure:
+            log.warning("worker_not_signed_off worker=%s reason=%r", worker_id, str(failure))
+
+    def _hand_back_quietly(self, hold: Hold) -> None:
+        try:
+            self.hand_back(hold)
+        except (StoreUnavailable, TooManyRequests):
+            raise
+        except JobroomError as refusal:
+            log.info("task_not_handed_back task=%s reason=%r", hold.task_id, str(refusal))
+            self.let_go(hold)
+
+    def _mind_the_fork(self) -> None:
+        if self._pid != os.getpid():
+            # Locks and threads of the parent are useless here, and its worker is not ours.
+            self._reset()

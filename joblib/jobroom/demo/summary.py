@@ -1,0 +1,111 @@
+"""What the demo shows at the end: a table of results, and the curve of one scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from jobroom.demo.screen import Followed
+from jobroom.demo.torsion import SYMMETRY, Curve
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+PLAIN_BLOCKS = " .:-=+*%#"
+LEGEND = """\
+radii: van der Waals radii times this    lowest: H-C-N-C angle of lowest energy
+kJ/mol: barrier against a full turn      shape: energy over the first third of it
+"""
+CHART_ROWS = 6
+CHART_LABEL = 6
+
+
+class Outcome(NamedTuple):
+    """A task that has ended with its curve."""
+
+    followed: Followed
+    curve: Curve
+
+
+def results_table(outcomes: Sequence[Outcome], *, plain: bool) -> Table:
+    """Build the table: who did what, how long it took, and what came out."""
+    table = Table(
+        box=box.ASCII2 if plain else box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    table.add_column("#", justify="right")
+    table.add_column("methyl")
+    table.add_column("radii")
+    table.add_column("worker")
+    table.add_column("attempt", justify="right")
+    table.add_column("seconds", justify="right")
+    table.add_column("lowest", justify="right")
+    table.add_column("kJ/mol", justify="right", style="bold")
+    table.add_column("shape", style="cyan", no_wrap=True)
+    for outcome in outcomes:
+        table.add_row(*_cells(outcome, plain=plain))
+    return table
+
+
+def _cells(outcome: Outcome, *, plain: bool) -> list[Text]:
+    (scan, task, worker), curve = outcome
+    third = curve.energies[: round(len(curve.energies) * SYMMETRY / 360.0)]
+    cells = (
+        str(scan.number),
+        f"{scan.methyl}-CH3",
+        f"x{scan.radius_scale:.3f}",
+        worker,
+        str(task.attempt),
+        f"{outcome.followed.seconds:.2f}",
+        f"{curve.lowest_angle:.0f}°" if not plain else f"{curve.lowest_angle:.0f}",
+        f"{curve.barrier:.2f}",
+        sparkline(third, plain=plain),
+    )
+    return [Text(cell) for cell in cells]
+
+
+def sparkline(values: Sequence[float], *, plain: bool) -> str:
+    """Draw values as one line of blocks, the greatest of them in full height."""
+    blocks = (PLAIN_BLOCKS if plain else BLOCKS)[1:]
+    highest = max(values)
+    scale = (len(blocks) - 1) / highest if highest > 0 else 0.0
+    return "".join(blocks[round(value * scale)] for value in values)
+
+
+def chart(curve: Curve, *, width: int, plain: bool) -> Text:
+    """Draw one curve as columns over the full turn, with energies at the side and angles below."""
+    wide = max(1, min(2, (width - CHART_LABEL - 2) // len(curve.energies)))
+    blocks = PLAIN_BLOCKS if plain else BLOCKS
+    full = len(blocks) - 1
+    top = curve.barrier or 1.0
+    # At least a sliver, so that the lowest angles are seen as columns too.
+    heights = [max(round(energy / top * CHART_ROWS * full), 1) for energy in curve.energies]
+    drawing = Text()
+    for row in reversed(range(CHART_ROWS)):
+        label = f"{top * (row + 1) / CHART_ROWS:{CHART_LABEL}.2f} "
+        cells = (blocks[min(max(height - row * full, 0), full)] * wide for height in heights)
+        drawing.append(label, style="dim").append("".join(cells) + "\n", style="cyan")
+    return drawing.append(_angle_line(curve, wide, plain=plain), style="dim")
+
+
+def _angle_line(curve: Curve, wide: int, *, plain: bool) -> str:
+    line = ""
+    quarter = max(len(curve.angles) // 4, 1)
+    for step in range(0, len(curve.angles), quarter):
+        mark = f"{curve.angles[step]:.0f}{'' if plain else '°'}"
+        line = line.ljust(step * wide) + mark
+    return " " * (CHART_LABEL + 1) + line
+
+
+def print_results(console: Console, outcomes: Sequence[Outcome]) -> None:
+    """Print the table, and the curve of the highest barrier."""
+    plain = console.options.ascii_only
+    console.print(results_table(outcomes, plain=plain))
+    console.print(Text(LEGEND, style="dim"))
+    highest = max(outcomes, key=lambda outcome: outcome.curve.barrier)
+    label = highest.followed.scan.label
+    title = f"Task {highest.followed.scan.number}, {label}: kJ/mol over the H-C-N-C angle"
+    console.print(Text(title, style="bold"))
+    console.print(chart(highest.curve, width=console.width, plain=plain), no_wrap=True)

@@ -1,0 +1,1 @@
+"""Rules in plain Python: no I/O, no clock reads, no third-party imports."""

@@ -1,0 +1,161 @@
+"""What the store holds, as immutable records. Times are integer microseconds since 1970, UTC.
+
+They are named tuples because a row of the store becomes one by ``Task._make(row)`` at no cost;
+the order of the fields is the order of the columns in every statement that reads a whole row.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+MICROSECONDS = 1_000_000
+
+
+class Caller(NamedTuple):
+    """Who asks: what a verified token says. ``rooms`` None means every room."""
+
+    identity: str
+    is_admin: bool = False
+    rooms: frozenset[str] | None = None
+
+    def sees(self, room_id: str) -> bool:
+        """Whether the token reaches this room; it binds admins too (rules, *Who sees what*)."""
+        return self.rooms is None or room_id in self.rooms
+
+
+class Job(NamedTuple):
+    """A registered kind of work. ``version`` rises with each change of the row."""
+
+    seq: int
+    id: str
+    room_id: str
+    category: str
+    name: str
+    schema: str
+    schema_version: int
+    version: int
+    hidden: int
+    description: str | None
+    max_attempts: int
+    on_worker_lost: str
+    claim_order: str
+    retry_delay_seconds: float | None
+    timeout_seconds: float | None
+    claim_timeout_seconds: float | None
+    result_ttl_seconds: float | None
+    validate: int
+    created_at: int
+    last_seen: int | None
+
+    @property
+    def full_name(self) -> str:
+        """``<room>:<category>:<name>``, the job's name everywhere outside."""
+        return f"{self.room_id}:{self.category}:{self.name}"
+
+
+class Worker(NamedTuple):
+    """What claims tasks. ``kind``: identity or instance; ``state``: active, asleep or gone."""
+
+    id: str
+    identity: str
+    kind: str
+    state: str
+    name: str | None
+    created_at: int
+    last_heartbeat: int
+
+    def is_alive(self, threshold: timedelta, *, now: datetime | None = None) -> bool:
+        """Whether the last heartbeat is younger than ``threshold`` (the seed's name)."""
+        at = datetime.now(UTC) if now is None else now
+        beat = datetime.fromtimestamp(self.last_heartbeat / MICROSECONDS, UTC)
+        return self.state == "active" and at - beat < threshold
+
+
+class WorkerJobLink(NamedTuple):
+    """A worker serves a job."""
+
+    worker_id: str
+    job_seq: int
+
+
+class Task(NamedTuple):
+    """One unit of submitted work. ``payload`` and ``result`` are JSON text as it came.
+
+    ``seq`` is the order, ``id`` the name, ``attempt`` the fence (one more with each claim),
+    ``starts`` what ``max_attempts`` limits, ``idle_claims`` the claims since the last start,
+    ``ready`` 0 while a ``run_at`` or a retry delay lies ahead, ``due_at`` when the sweep acts on
+    the row next (expiry, timeout or end of retention, by status), ``version`` the ETag.
+    """
+
+    seq: int
+    id: str
+    job_seq: int
+    room_id: str
+    created_by_id: str
+    status: str
+    ready: int
+    priority: int
+    turn: int
+    payload: str
+    schema_version: int
+    created_at: int
+    run_at: int | None
+    expires_at: int | None
+    claimed_at: int | None
+    started_at: int | None
+    completed_at: int | None
+    worker_id: str | None
+    attempt: int
+    starts: int
+    idle_claims: int
+    max_attempts: int
+    timeout_seconds: float | None
+    due_at: int | None
+    claim_request_id: str | None
+    idempotency_key: str | None
+    fingerprint: str | None
+    progress: float | None
+    message: str | None
+    error: str | None
+    result: str | None
+    version: int
+
+
+class TaskView(NamedTuple):
+    """A task as a reader sees it: the row and what is computed beside it."""
+
+    task: Task
+    job_name: str
+    lease_expires_at: int | None = None
+    queue_position: int | None = None
+
+
+class WorkerView(NamedTuple):
+    """A worker as a reader sees it."""
+
+    worker: Worker
+    alive: bool
+    job_count: int
+    running_tasks: int
+
+
+class JobView(NamedTuple):
+    """A job as a reader sees it; ``workers`` are the ids of the live ones, sorted."""
+
+    job: Job
+    workers: tuple[str, ...]
+    last_seen: int | None
+
+
+class SweepReport(NamedTuple):
+    """What one sweep did, as committed counts; ``judged`` False after an outage (no one failed)."""
+
+    judged: bool = True
+    lost_workers: int = 0
+    requeued_tasks: int = 0
+    failed_tasks: int = 0
+    timed_out_tasks: int = 0
+    expired_tasks: int = 0
+    hidden_jobs: int = 0
+    removed_tasks: int = 0

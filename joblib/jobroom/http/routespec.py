@@ -1,0 +1,58 @@
+"""What one route of the API is, as data: the router and the OpenAPI document are made from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+Answer = type[BaseModel] | str | None
+"""The model of a JSON answer, the media type of any other, or nothing."""
+
+_PLACEHOLDER = re.compile(r"\{(\w+)(?::\w+)?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query parameter; ``schema`` is JSON Schema."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSpec:
+    """One route. ``headers`` names request headers, ``problems`` the slugs it may answer.
+
+    What every route may answer (401 if secured, 500, 503, and the faults of a body) is not
+    listed; ``build_openapi`` adds it.
+    """
+
+    method: str
+    path: str
+    operation_id: str
+    summary: str
+    tag: str
+    answers: Mapping[int, Answer]
+    endpoint: Callable[..., Any] | None = None
+    request: type[BaseModel] | None = None
+    body_required: bool = True
+    query: tuple[Query, ...] = ()
+    headers: tuple[str, ...] = ()
+    answer_headers: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    secured: bool = True
+
+    @property
+    def plain_path(self) -> str:
+        """The path without Starlette's converters, as OpenAPI writes it."""
+        return _PLACEHOLDER.sub(r"{\1}", self.path)
+
+    @property
+    def path_parameters(self) -> tuple[str, ...]:
+        """The names of the path's placeholders, in order."""
+        return tuple(_PLACEHOLDER.findall(self.path))

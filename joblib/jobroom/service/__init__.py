@@ -1,0 +1,1 @@
+"""Use cases: plain functions of an open transaction; the queue alone opens one."""

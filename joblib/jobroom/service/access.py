@@ -1,0 +1,55 @@
+"""Who may see and do what (contract, *Identity*; rules, *Who sees what*)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobroom.domain import names
+from jobroom.errors import Forbidden, JobNotFound, NotFound, TaskNotFound
+
+if TYPE_CHECKING:
+    from jobroom.domain.records import Caller, Task
+
+
+def is_admin_in(caller: Caller, room_id: str) -> bool:
+    """An admin's rights end where the rooms of the token end."""
+    return caller.is_admin and caller.sees(room_id)
+
+
+def check_room(caller: Caller, room_id: str) -> None:
+    """Refuse a room that is malformed, or that the token may not see (404, never 403)."""
+    names.check_room(room_id)
+    if room_id != names.GLOBAL_ROOM and not caller.sees(room_id):
+        message = f"There is no room {room_id!r} that this token may see."
+        raise NotFound(message)
+
+
+def check_admin_for_global(caller: Caller, room_id: str, doing: str) -> None:
+    """What happens in ``@global`` concerns every room: it needs an admin."""
+    if room_id == names.GLOBAL_ROOM and not is_admin_in(caller, room_id):
+        message = f"{doing} in @global needs an admin token."
+        raise Forbidden(message)
+
+
+def check_admin(caller: Caller, doing: str) -> None:
+    """Refuse whoever is no admin of all rooms."""
+    if not caller.is_admin:
+        message = f"{doing} needs an admin token."
+        raise Forbidden(message)
+
+
+def job_not_found(full_name: str) -> JobNotFound:
+    """The one answer for a job that is malformed, another room's, or unknown."""
+    return JobNotFound(
+        f"There is no job {full_name!r} in this room; GET the room's jobs lists what there is."
+    )
+
+
+def task_not_found(task_id: str) -> TaskNotFound:
+    """The one answer for a task that is unknown or may not be seen."""
+    return TaskNotFound(f"There is no task {task_id!r} that this token may see.")
+
+
+def sees_task(caller: Caller, task: Task, holder: str | None) -> bool:
+    """The creator always, the holder whatever his rooms, else whoever sees the room."""
+    return caller.identity in (task.created_by_id, holder) or caller.sees(task.room_id)

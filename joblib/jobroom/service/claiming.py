@@ -1,0 +1,105 @@
+"""Claiming: the best task of a worker's jobs, now or when there is one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jobroom.domain.records import MICROSECONDS, Caller, TaskView
+from jobroom.errors import StoreUnavailable
+from jobroom.service import losing
+from jobroom.service import workers as crew
+from jobroom.service.use_case import reads, writes
+from jobroom.store import jobs, tasks
+from jobroom.store.lane import Parked, Refused
+from jobroom.store.transaction import Transaction
+
+MOST_SKIPPED = 1000
+"""How many expired or never started tasks one claim ends before it asks to be repeated."""
+
+
+class Wish(NamedTuple):
+    """What a claim asks for; kept while it waits. ``job_seqs``: the jobs it waits at."""
+
+    caller: Caller
+    worker_id: str
+    job_seqs: tuple[int, ...] = ()
+    limit: int = 1
+    start: bool = False
+    request_id: str | None = None
+
+
+@writes
+def claim_tasks(
+    tx: Transaction,
+    *,
+    caller: Caller,
+    worker_id: str | None = None,
+    limit: int = 1,
+    start: bool = False,
+    request_id: str | None = None,
+    wait: bool = False,
+) -> list[TaskView]:
+    """Claim up to ``limit`` tasks: highest priority first, then oldest.
+
+    An empty list means that nothing was claimable at that moment; with ``wait`` the request is
+    kept instead until something is. Repeating a ``request_id`` gives what it gave before.
+    Raises WorkerNotFound and Forbidden.
+    """
+    worker = crew.speak_for(tx, caller, worker_id)
+    if request_id is not None:
+        before = tasks.claimed_by_request(tx, worker_id=worker.id, request_id=request_id)
+        if before:
+            return [leased(tx, found) for found in before]
+    wish = Wish(caller, worker.id, (), limit, start, request_id)
+    claimed = take(tx, wish)
+    if not claimed and wait:
+        raise Parked(wish._replace(job_seqs=tuple(jobs.linked_to(tx, worker.id))))
+    return claimed
+
+
+def take(tx: Transaction, wish: Wish) -> list[TaskView]:
+    """Claim for a worker that is known to be alive; what is due by now counts as claimable."""
+    tasks.promote_due(tx, worker_id=wish.worker_id)
+    claimed: list[TaskView] = []
+    skipped = 0
+    while len(claimed) < wish.limit:
+        found = tasks.claim_next(
+            tx, worker_id=wish.worker_id, start=wish.start, request_id=wish.request_id
+        )
+        if found is None:
+            expired = tasks.expired_heads(tx, wish.worker_id)
+            if not expired:
+                break
+            for head in expired:
+                tasks.fail(tx, head.task, error=EXPIRED)
+            skipped += len(expired)
+        elif found.task.idle_claims > losing.IDLE_CLAIMS:
+            never = f"The task was claimed {losing.IDLE_CLAIMS} times and never started."
+            tasks.fail(tx, found.task, error=never)
+            skipped += 1
+        else:
+            claimed.append(leased(tx, found))
+        if skipped >= MOST_SKIPPED and not claimed:
+            raise Refused(StoreUnavailable("Many expired tasks were cleared away; claim again."))
+    return claimed
+
+
+EXPIRED = "The task expired: nobody started it before its expires_at."
+
+
+def leased(tx: Transaction, found: TaskView) -> TaskView:
+    """A task of a worker that was heard of just now."""
+    lease = int(tx.settings.worker_timeout_seconds * MICROSECONDS)
+    return found._replace(lease_expires_at=tx.now + lease)
+
+
+@reads
+def find_served(tx: Transaction, *, worker_ids: list[str]) -> list[str]:
+    """Those of the workers for whom there is something to claim."""
+    return [worker_id for worker_id in worker_ids if tasks.has_claimable(tx, worker_id)]
+
+
+@writes
+def offer(tx: Transaction, *, job_seqs: set[int]) -> None:
+    """Let the claims that wait at these jobs try again: another process or the time has acted."""
+    tx.claimable.update(dict.fromkeys(job_seqs))

@@ -1,0 +1,151 @@
+"""JobQueue: the one place where transactions are opened; every door goes through it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from jobroom.domain.records import SweepReport
+from jobroom.service import claiming, sweeping
+from jobroom.service.waiting import WaitingClaims
+from jobroom.store import dialect, migrate
+from jobroom.store.lane import Hooks, Lane, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jobroom.domain.records import Job, Task
+    from jobroom.service.use_case import UseCase
+    from jobroom.settings import JobLibSettings
+    from jobroom.store.transaction import Transaction
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SWEEP_SECONDS = 20.0
+REMEMBERED_JOBS = 4096
+
+
+class JobQueue(Hooks):
+    """A queue of tasks in a database.
+
+    ``run`` executes a use case on the caller's thread and returns its result; ``post`` queues one
+    and answers through a mailbox, which is how the HTTP door works. Both share group commits.
+
+    >>> import tempfile
+    >>> from jobroom import JobLibSettings
+    >>> from jobroom.domain.records import Caller
+    >>> from jobroom.service import registration, submission, claiming
+    >>> me = Caller("alice", is_admin=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     settings = JobLibSettings(database_url=f"sqlite:///{folder}/queue.db")
+    ...     with JobQueue.open(settings) as queue:
+    ...         spec = registration.JobSpec("modifiers", "Rotate")
+    ...         registered = queue.run(
+    ...             registration.register_job, caller=me, room_id="r1", spec=spec
+    ...         )
+    ...         submitted = queue.run(
+    ...             submission.submit_task,
+    ...             caller=me,
+    ...             room_id="r1",
+    ...             job=registered.view.job,
+    ...             new=submission.NewTask('{"angle": 90}'),
+    ...         )
+    ...         [claimed] = queue.run(claiming.claim_tasks, caller=me)
+    >>> claimed.task.payload, claimed.task.status, claimed.task.attempt
+    ('{"angle": 90}', 'claimed', 1)
+    """
+
+    def __init__(self, settings: JobLibSettings, *, clock_offset: int = 0) -> None:
+        self.settings = settings
+        self.clock_offset = clock_offset
+        """Microseconds added to the store's clock in every transaction; for tests."""
+        self.listeners: list[Callable[[list[Task]], None]] = []
+        """Called on a lane's thread after a commit with the tasks that it changed."""
+        self.waiting = WaitingClaims()
+        self._jobs: dict[tuple[str, str], Job] = {}
+        self.database = dialect.open_database(settings)
+        migrate.prepare(self.database, settings)
+        self.writer = Lane(
+            self.database,
+            settings,
+            write=True,
+            hooks=self,
+            clock_offset=lambda: self.clock_offset,
+        )
+        self.reader = Lane(
+            self.database, settings, write=False, clock_offset=lambda: self.clock_offset
+        )
+
+    @classmethod
+    def open(cls, settings: JobLibSettings, *, clock_offset: int = 0) -> JobQueue:
+        """Open the database that the settings name, made and upgraded if it is a local file.
+
+        Raises ConfigurationError with one sentence on what to do.
+        """
+        return cls(settings, clock_offset=clock_offset)
+
+    def __enter__(self) -> JobQueue:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Answer what waits, then let go of the database."""
+        self.writer.close()
+        self.reader.close()
+
+    def run(
+        self,
+        use_case: UseCase[P, T] | Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a use case in its transaction, on this thread; its result, or its error raised."""
+        lane = self.writer if getattr(use_case, "writes", True) else self.reader
+        work = Work(lambda tx: use_case(tx, *args, **kwargs), {})
+        result: T = lane.call(work)
+        return result
+
+    def post(self, use_case: UseCase[Any, Any], work: Work) -> None:
+        """Queue a request of a use case; the work's mailbox gets it back when it is done."""
+        (self.writer if use_case.writes else self.reader).post(work)
+
+    def sweep(self, *, seconds: float = SWEEP_SECONDS) -> SweepReport:
+        """One bounded pass over lost workers, timeouts, orphan jobs and old tasks.
+
+        Safe to run twice at once and to be cut off; the counts are of what was committed.
+        """
+        deadline = time.monotonic() + seconds
+        judges = self.run(sweeping.begin_sweep)
+        total = SweepReport(judged=judges)
+        for step in (*(sweeping.JUDGING if judges else ()), *sweeping.TIDYING):
+            while time.monotonic() < deadline:
+                done = self.run(step)
+                total = sweeping.add(total, done)
+                if sweeping.rows_of(done) < sweeping.BATCH:
+                    break
+        self.run(sweeping.finish_sweep)
+        return total
+
+    # --- what the writer asks around a group -------------------------------------------------
+
+    def park(self, work: Work) -> None:
+        """A claim found nothing and waits."""
+        self.waiting.park(work)
+
+    def forget(self, works: list[Work]) -> None:
+        """The transaction that parked these was rolled back."""
+        for work in works:
+            self.waiting.withdraw(work)
+
+    def hand_off(self, tx: Transaction) -> list[Work]:
+        """Claim for those who wait, inside the transaction that made something claimable."""
+        return self.waiting.serve(tx) if self.waiting else []
+
+    def committed(self, tx: Transaction) -> None:
+        """Tell those who wait for a task what has changed."""
+        for listener in self.listeners:
+            listener(tx.changed)

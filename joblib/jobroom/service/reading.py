@@ -1,0 +1,123 @@
+"""Reading tasks: one, its result, pages of them, and retrying one that failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobroom.domain import names
+from jobroom.domain.lifecycle import HELD, TaskStatus, is_terminal
+from jobroom.domain.records import MICROSECONDS, Caller, TaskView
+from jobroom.errors import Forbidden, InvalidTaskTransition
+from jobroom.service import access, registration
+from jobroom.service.use_case import reads, writes
+from jobroom.store import lists, tasks
+from jobroom.store.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@reads
+def get_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
+    """A task with its place in the queue and the end of its lease. Raises TaskNotFound."""
+    found = tasks.get(tx, task_id)
+    if found is None or not access.sees_task(caller, found[0].task, found[2]):
+        raise access.task_not_found(task_id)
+    view, last_beat, _ = found
+    return _seen(tx, view, last_beat)
+
+
+@reads
+def find_changed(tx: Transaction, *, known: dict[str, int]) -> list[TaskView]:
+    """Those of the tasks (id -> row version) that have another version now."""
+    found = [tasks.get(tx, task_id) for task_id in known]
+    return [row[0] for row in found if row and row[0].task.version != known[row[0].task.id]]
+
+
+@reads
+def list_tasks(
+    tx: Transaction,
+    *,
+    caller: Caller,
+    room_id: str,
+    full_name: str | None,
+    statuses: Sequence[str],
+    created_by_id: str | None,
+    before: int | None,
+    limit: int,
+    offset: int,
+) -> tuple[list[TaskView], int]:
+    """A page of the tasks submitted in a room, newest first, and how many there are.
+
+    The count is exact to ``lists.COUNT_LIMIT`` and one more beyond it.
+    """
+    access.check_room(caller, room_id)
+    access.check_admin_for_global(caller, room_id, "Listing the tasks submitted")
+    job_seq = None
+    if full_name is not None:
+        job = registration.find_job(tx, caller=caller, room_id=room_id, full_name=full_name)
+        job_seq = job.seq
+    wanted = statuses or tuple(TaskStatus)
+    scope = {"room_id": room_id, "statuses": wanted, "job_seq": job_seq}
+    total = lists.count_tasks(tx, **scope, created_by_id=created_by_id)  # type: ignore[arg-type]  # a dict of mixed values
+    page = (
+        lists.list_tasks(
+            tx,
+            room_id=room_id,
+            statuses=wanted,
+            job_seq=job_seq,
+            created_by_id=created_by_id,
+            before=before,
+            limit=limit,
+            offset=offset,
+        )
+        if limit
+        else []
+    )
+    return [_placed(tx, view) for view in page], total
+
+
+@writes
+def retry_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
+    """Make a failed or cancelled task pending again, for its creator or an admin.
+
+    ``starts`` begins again at 0, ``attempt`` goes on, an ``expires_at`` that has passed is
+    cleared (rules, *Retry*, *Time fields*). Raises TaskNotFound, Forbidden, InvalidTaskTransition.
+    """
+    found = tasks.get(tx, task_id)
+    if found is None or not access.sees_task(caller, found[0].task, found[2]):
+        raise access.task_not_found(task_id)
+    task = found[0].task
+    if task.created_by_id != caller.identity and not access.is_admin_in(caller, task.room_id):
+        message = f"Only its creator or an admin may retry task {task.id}."
+        raise Forbidden(message)
+    if task.status not in (TaskStatus.FAILED, TaskStatus.CANCELLED):
+        message = f"Task {task.id} is {task.status}; only a failed or cancelled task is retried."
+        raise InvalidTaskTransition(message)
+    expires_at = task.expires_at
+    if expires_at is not None and expires_at <= tx.now:
+        expires_at = None
+    ready = task.run_at is None or task.run_at <= tx.now
+    done = tasks.retry(tx, task, ready=ready, expires_at=expires_at)
+    if done is None:
+        message = f"Task {task.id} was changed at the same moment; look again."
+        raise InvalidTaskTransition(message)
+    if ready:
+        tx.claimable[task.job_seq] = None
+    return done
+
+
+@reads
+
+
+def _seen(tx: Transaction, view: TaskView, last_beat: int | None) -> TaskView:
+    lease = None
+    if last_beat is not None and view.task.status in HELD:
+        lease = last_beat + int(tx.settings.worker_timeout_seconds * MICROSECONDS)
+    return _placed(tx, view)._replace(lease_expires_at=lease)
+
+
+def _placed(tx: Transaction, view: TaskView) -> TaskView:
+    if is_terminal(view.task.status):
+        return view
+    return view._replace(queue_position=tasks.queue_position(tx, view.task))

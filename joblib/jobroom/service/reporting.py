@@ -1,0 +1,239 @@
+"""Reports on a task: started, progress, ended, handed back, cancelled (contract, *Tasks*).
+
+Each report is first tried as one guarded UPDATE. Where its guard did not hold, the row is read to
+say why: not to be seen (404), a repeat of what is stored (200), not yours (403), too late (409).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jobroom.domain.lifecycle import HELD, REPORTABLE, TaskStatus, is_terminal
+from jobroom.domain.records import MICROSECONDS, Caller, Task, TaskView
+from jobroom.errors import Forbidden, InvalidTaskTransition, JobroomError
+from jobroom.service import access, claiming
+from jobroom.service.use_case import writes
+from jobroom.store import jobs, tasks, workers
+from jobroom.store.lane import Refused
+from jobroom.store.transaction import Transaction
+
+LONGEST_RETRY_DELAY_SECONDS = 3600.0
+
+
+class Report(NamedTuple):
+    """What a report says. ``result`` is JSON text; ``status`` None is progress alone.
+
+    ``attempt`` is the fence and ``worker_id`` the holder, each checked where it was sent.
+    """
+
+    status: str | None = None
+    error: str | None = None
+    result: str | None = None
+    progress: float | None = None
+    message: str | None = None
+    attempt: int | None = None
+    worker_id: str | None = None
+    claim_next: bool = False
+    final: bool = False
+
+
+class Reported(NamedTuple):
+    """The task after the report, and the next one where ``claim_next`` asked for it."""
+
+    view: TaskView
+    next_task: TaskView | None = None
+
+
+@writes
+def report(tx: Transaction, *, caller: Caller, task_id: str, report: Report) -> Reported:
+    """Take a report on a task.
+
+    Raises TaskNotFound, Forbidden, and InvalidTaskTransition where the report comes too late or
+    asks for a move that there is not; nothing is changed then but the notice it answers.
+    """
+    done = _try(tx, caller, task_id, report, is_admin=False)
+    if done is None:
+        done = _answer_other(tx, caller, task_id, report)
+    elif done.task.worker_id is not None and report.status != TaskStatus.CANCELLED:
+        workers.touch(tx, done.task.worker_id)
+    return _with_next(tx, caller, done, report)
+
+
+def _try(
+    tx: Transaction, caller: Caller, task_id: str, report: Report, *, is_admin: bool
+) -> TaskView | None:
+    """The report as one guarded statement; None if its guard did not hold."""
+    guard = {
+        "key": task_id,
+        "identity": caller.identity,
+        "is_admin": int(is_admin),
+        "attempt_sent": report.attempt,
+    }
+    told = {"told_progress": report.progress, "told_message": report.message}
+    ended = {"retention": tx.settings.task_retention_seconds}
+    held = {**guard, **told, "worker_sent": report.worker_id}
+    match report.status:
+        case None:
+            return tasks.report(tx, tasks.NOTE_PROGRESS, **held)
+        case TaskStatus.RUNNING:
+            return tasks.report(tx, tasks.START, **held)
+        case TaskStatus.COMPLETED:
+            return tasks.report(tx, tasks.COMPLETE, **held, **ended, told_result=report.result)
+        case TaskStatus.FAILED:
+            said = {"told_error": report.error, "final": int(report.final)}
+            return tasks.report(tx, tasks.FAIL_FOR_GOOD, **held, **ended, **said)
+        case TaskStatus.PENDING:
+            back = tasks.report(tx, tasks.HAND_BACK, **held)
+            if back is not None:
+                tx.claimable[back.task.job_seq] = None
+            return back
+        case TaskStatus.CANCELLED:
+            return _cancel(tx, {**guard, **told, **ended, "told_error": report.error})
+        case _:
+            return None
+
+
+def _cancel(tx: Transaction, params: dict[str, object]) -> TaskView | None:
+    done = tasks.cancel(tx, **params)
+    if done is not None and done.task.worker_id is not None:
+        workers.add_notice(tx, worker_id=done.task.worker_id, task_id=done.task.id)
+    return done
+
+
+def _answer_other(tx: Transaction, caller: Caller, task_id: str, report: Report) -> TaskView:
+    """Answer a report whose one statement did not apply."""
+    found = tasks.get(tx, task_id)
+    if found is None or not access.sees_task(caller, found[0].task, found[2]):
+        raise access.task_not_found(task_id)
+    view, _, holder = found
+    task = view.task
+    admin = access.is_admin_in(caller, task.room_id)
+    if admin and (done := _try(tx, caller, task_id, report, is_admin=True)) is not None:
+        return done
+    mine = admin or holder == caller.identity
+    if report.status == TaskStatus.CANCELLED:
+        mine = mine or task.created_by_id == caller.identity
+    if mine and _is_repeat(task, report):
+        return _repeated(tx, caller, view, report, is_admin=admin)
+    _check_fence(tx, task, report, holder == caller.identity)
+    if not mine:
+        message = f"Task {task.id} is not held by a worker of {caller.identity!r}."
+        raise Forbidden(message)
+    if report.worker_id is not None and report.worker_id != task.worker_id and task.worker_id:
+        message = f"Task {task.id} is held by another worker than {report.worker_id!r}."
+        raise InvalidTaskTransition(message)
+    done = _slow_report(tx, task, report)
+    if done is None:
+        _refuse(tx, task, _impossible(task, report), told=holder == caller.identity)
+    return done
+
+
+def _is_repeat(task: Task, report: Report) -> bool:
+    """Whether this very report is what the row already says (rules, *Reports*)."""
+    if report.attempt not in (None, task.attempt):
+        return False
+    if report.worker_id not in (None, task.worker_id):
+        return False
+    if report.status == TaskStatus.RUNNING:
+        return task.status == TaskStatus.RUNNING
+    if report.status == TaskStatus.CANCELLED:
+        return task.status == TaskStatus.CANCELLED
+    if report.attempt is None or (report.error, report.result) != (task.error, task.result):
+        return False
+    retried = task.status == TaskStatus.PENDING and task.error is not None
+    return task.status == report.status or (report.status == TaskStatus.FAILED and retried)
+
+
+def _repeated(
+    tx: Transaction, caller: Caller, view: TaskView, report: Report, *, is_admin: bool
+) -> TaskView:
+    if report.status == TaskStatus.RUNNING:
+        note = report._replace(status=None)
+        return _try(tx, caller, view.task.id, note, is_admin=is_admin) or view
+    return view
+
+
+def _check_fence(tx: Transaction, task: Task, report: Report, is_holder: bool) -> None:
+    if report.attempt is not None and report.attempt != task.attempt:
+        message = (
+            f"Attempt {report.attempt} of task {task.id} is over: the task is {task.status},"
+            f" at attempt {task.attempt}. Drop this work and claim again."
+        )
+        _refuse(tx, task, InvalidTaskTransition(message), told=is_holder)
+
+
+def _slow_report(tx: Transaction, task: Task, report: Report) -> TaskView | None:
+    """The reports that need the job's policy: failing with attempts left, handing back work."""
+    if task.status not in HELD:
+        return None
+    job = jobs.get_by_seq(tx, task.job_seq)
+    starts = task.starts + (task.status == TaskStatus.CLAIMED)
+    if report.status == TaskStatus.FAILED and job is not None:
+        again_at = _again_at(tx, job.retry_delay_seconds, starts)
+        if task.expires_at is not None and task.expires_at <= (again_at or tx.now):
+            return tasks.fail(tx, task, error=report.error or "")
+        done = tasks.requeue(tx, task, error=report.error, again_at=again_at, starts=starts)
+    elif report.status == TaskStatus.PENDING and job is not None:
+        if job.on_worker_lost != "requeue" or task.starts >= task.max_attempts:
+            return None
+        done = tasks.requeue(tx, task, error=task.error, starts=task.starts)
+    else:
+        return None
+    if done is not None and done.task.ready:
+        tx.claimable[task.job_seq] = None
+    return done
+
+
+def _again_at(tx: Transaction, delay_seconds: float | None, starts: int) -> int | None:
+    if not delay_seconds:
+        return None
+    grown = delay_seconds * 2 ** min(starts - 1, 32)
+    return tx.now + int(min(grown, LONGEST_RETRY_DELAY_SECONDS) * MICROSECONDS)
+
+
+def _impossible(task: Task, report: Report) -> InvalidTaskTransition:
+    if report.status is None:
+        said = f"Task {task.id} is {task.status}; only a held task takes progress."
+    elif is_terminal(task.status):
+        said = f"Task {task.id} has ended as {task.status}; it cannot become {report.status}."
+    elif report.status == TaskStatus.PENDING and task.status == TaskStatus.RUNNING:
+        said = (
+            f"Task {task.id} is running and its job does not requeue it (or its attempts are"
+            " used up); report it failed instead."
+        )
+    else:
+        allowed = sorted(REPORTABLE.get(TaskStatus(report.status), ()))
+        way = f"only from {' or '.join(allowed)}" if allowed else "only by claiming it"
+        said = f"Task {task.id} is {task.status}; it becomes {report.status} {way}."
+    return InvalidTaskTransition(said)
+
+
+def _refuse(tx: Transaction, task: Task, error: JobroomError, *, told: bool) -> None:
+    """Refuse a report. Its worker knows now that it should stop: the notice is answered."""
+    if told and task.worker_id is not None:
+        workers.drop_notice(tx, worker_id=task.worker_id, task_id=task.id)
+    raise Refused(error)
+
+
+def _with_next(tx: Transaction, caller: Caller, done: TaskView, report: Report) -> Reported:
+    """Claim and start the worker's next task; a repeated report answers the same one again."""
+    if not report.claim_next or done.task.worker_id is None and report.worker_id is None:
+        return Reported(done)
+    worker_id = done.task.worker_id or report.worker_id or caller.identity
+    worker = workers.beat(tx, worker_id=worker_id, identity=caller.identity)
+    if worker is None:
+        return Reported(done)
+    request_id = f"next:{done.task.id}:{done.task.attempt}"
+    before = tasks.claimed_by_request(tx, worker_id=worker.id, request_id=request_id)
+    if before:
+        return Reported(done, claiming.leased(tx, before[0]))
+    if _ended_before(tx, done):
+        return Reported(done)
+    wish = claiming.Wish(caller, worker.id, limit=1, start=True, request_id=request_id)
+    claimed = claiming.take(tx, wish)
+    return Reported(done, claimed[0] if claimed else None)
+
+
+def _ended_before(tx: Transaction, done: TaskView) -> bool:
+    """Whether the report is a repeat: the one that ended the task has claimed already."""
+    return done.task.completed_at is not None and done.task not in tx.changed

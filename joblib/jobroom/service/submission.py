@@ -1,0 +1,146 @@
+"""Submitting a task: once per idempotency key, in its room's turn."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jobroom.domain import names
+from jobroom.domain.lifecycle import TaskStatus
+from jobroom.domain.records import MICROSECONDS, Caller, Job, Task, TaskView
+from jobroom.errors import IdempotencyKeyReused, TaskExists
+from jobroom.service import access
+from jobroom.service.use_case import writes
+from jobroom.store import jobs, tasks, turns
+from jobroom.store.transaction import Transaction
+
+KEY_LIFE = 24 * 3600 * MICROSECONDS
+"""How long an idempotency key is remembered, by the store's clock (rules, *Idempotency*)."""
+
+
+class NewTask(NamedTuple):
+    """What a submission says. ``payload`` is JSON text, times are microseconds.
+
+    ``fingerprint`` stands for the whole request where it may come twice: with an idempotency key,
+    or with an ``id`` chosen by the client.
+    """
+
+    payload: str = "{}"
+    priority: int = 0
+    run_at: int | None = None
+    expires_at: int | None = None
+    max_attempts: int | None = None
+    timeout_seconds: float | None = None
+    id: str | None = None
+    idempotency_key: str | None = None
+    fingerprint: str | None = None
+
+
+class Submitted(NamedTuple):
+    """The task, and whether an earlier request had made it already."""
+
+    view: TaskView
+    replayed: bool = False
+
+
+@writes
+def submit_task(
+    tx: Transaction, *, caller: Caller, room_id: str, job: Job, new: NewTask
+) -> Submitted | None:
+    """Add a task to a job; None if the job has changed since it was read: read it again.
+
+    The payload was checked against ``job.schema_version`` before, outside the transaction; that
+    the job is still at ``job.version`` guards that check. Raises NotFound, Forbidden,
+    IdempotencyKeyReused and TaskExists.
+    """
+    access.check_room(caller, room_id)
+    access.check_admin_for_global(caller, room_id, "Submitting a task")
+    if job.hidden:
+        shown = jobs.show(tx, job.seq)
+        if shown is None or shown.schema_version != job.schema_version:
+            return _known(tx, caller, new)
+        job = shown
+    task = _new_task(tx, caller, room_id, job, new)
+    seq = tasks.add(tx, task, job_version=job.version)
+    if seq is None:
+        known = _known(tx, caller, new)
+        if known is not None or not _forget_old_key(tx, caller, new):
+            return known
+        seq = tasks.add(tx, task, job_version=job.version)
+        if seq is None:
+            return None
+    if task.ready:
+        tx.claimable[job.seq] = None
+    return Submitted(TaskView(task._replace(seq=seq), job.full_name))
+
+
+def _new_task(tx: Transaction, caller: Caller, room_id: str, job: Job, new: NewTask) -> Task:
+    turn = 0
+    if job.claim_order == "fair":
+        turn = turns.take(tx, job_seq=job.seq, priority=new.priority, room_id=room_id)
+    return Task(
+        seq=0,
+        id=new.id or names.new_uuid7(),
+        job_seq=job.seq,
+        room_id=room_id,
+        created_by_id=caller.identity,
+        status=TaskStatus.PENDING.value,
+        ready=int(new.run_at is None or new.run_at <= tx.now),
+        priority=new.priority,
+        turn=turn,
+        payload=new.payload,
+        schema_version=job.schema_version,
+        created_at=tx.now,
+        run_at=new.run_at,
+        expires_at=new.expires_at,
+        claimed_at=None,
+        started_at=None,
+        completed_at=None,
+        worker_id=None,
+        attempt=0,
+        starts=0,
+        idle_claims=0,
+        max_attempts=new.max_attempts or job.max_attempts,
+        timeout_seconds=job.timeout_seconds if new.timeout_seconds is None else new.timeout_seconds,
+        due_at=new.expires_at,
+        claim_request_id=None,
+        idempotency_key=new.idempotency_key,
+        fingerprint=new.fingerprint,
+        progress=None,
+        message=None,
+        error=None,
+        result=None,
+        version=1,
+    )
+
+
+def _known(tx: Transaction, caller: Caller, new: NewTask) -> Submitted | None:
+    """The task that the same request made before, or the error that it was another request."""
+    if new.idempotency_key is not None:
+        found = tasks.get_by_key(tx, identity=caller.identity, key=new.idempotency_key)
+        if found is not None and found.task.created_at > tx.now - KEY_LIFE:
+            if found.task.fingerprint != new.fingerprint:
+                message = (
+                    "This Idempotency-Key came with another request in the last 24 hours;"
+                    " use a new key for a new request."
+                )
+                raise IdempotencyKeyReused(message)
+            return Submitted(found, replayed=True)
+    if new.id is not None and (read := tasks.get(tx, new.id)) is not None:
+        known = read[0]
+        same_caller = known.task.created_by_id == caller.identity
+        if not same_caller or known.task.fingerprint != new.fingerprint:
+            message = f"A task with the id {new.id} exists already, from another request."
+            raise TaskExists(message)
+        return Submitted(known, replayed=True)
+    return None
+
+
+def _forget_old_key(tx: Transaction, caller: Caller, new: NewTask) -> bool:
+    """Free an idempotency key that has lived its 24 hours; False if there is none."""
+    if new.idempotency_key is None:
+        return False
+    found = tasks.get_by_key(tx, identity=caller.identity, key=new.idempotency_key)
+    if found is None:
+        return False
+    tasks.forget_key(tx, found.task.seq)
+    return True

@@ -1,0 +1,149 @@
+"""The sweep: one bounded pass over what nobody reports (contract, *The sweep*).
+
+Each step is a transaction of its own over at most ``BATCH`` rows, guarded row by row, so a sweep
+may run twice at once and be cut off anywhere.
+"""
+
+from __future__ import annotations
+
+from jobroom.domain.lifecycle import TERMINAL, TaskStatus
+from jobroom.domain.records import MICROSECONDS, SweepReport, Worker
+from jobroom.service import claiming, losing
+from jobroom.service.submission import KEY_LIFE
+from jobroom.service.use_case import UseCase, writes
+from jobroom.service.workers import NOTICE_LIFE, alive_after
+from jobroom.store import jobs, state, tasks, workers
+from jobroom.store.transaction import Transaction
+
+BATCH = 100
+OUTAGE_INTERVALS = 3
+"""A sweep that comes so many intervals after the last one follows an outage: it fails nobody."""
+
+
+@writes
+def begin_sweep(tx: Transaction) -> bool:
+    """Whether this sweep may judge workers.
+
+    After an outage (of the sweeper, or of everything) workers could not beat; they get one
+    worker timeout from the first sweep on before they are judged as usual.
+    """
+    finished = state.get(tx, state.SWEEP_FINISHED_AT)
+    outage = tx.settings.sweeper_interval_seconds * OUTAGE_INTERVALS * MICROSECONDS
+    if finished is not None and outage and tx.now - finished > outage:
+        again_at = tx.now + int(tx.settings.worker_timeout_seconds * MICROSECONDS)
+        state.put(tx, state.JUDGE_AGAIN_AT, again_at)
+        state.put(tx, state.SWEEP_FINISHED_AT, tx.now)
+        return False
+    return tx.now >= (state.get(tx, state.JUDGE_AGAIN_AT) or 0)
+
+
+@writes
+def lose_workers(tx: Transaction) -> SweepReport:
+    """(1) Workers whose last heartbeat is too old, and what they hold."""
+    before = alive_after(tx)
+    lost = requeued = failed = 0
+    for worker in workers.list_stale(tx, before=before, limit=BATCH):
+        if requeued + failed >= BATCH:
+            break
+        if not workers.put_to_sleep(tx, worker_id=worker.id, before=before):
+            continue
+        timeout = tx.settings.worker_timeout_seconds
+        outcome = losing.lose_tasks(
+            tx, worker.id, why=f"sent no heartbeat for {timeout:g} s", most=None
+        )
+        _let_go(tx, worker)
+        lost += 1
+        requeued += outcome.requeued
+        failed += outcome.failed
+    return SweepReport(lost_workers=lost, requeued_tasks=requeued, failed_tasks=failed)
+
+
+def _let_go(tx: Transaction, worker: Worker) -> None:
+    """An instance worker is gone for good; an identity worker sleeps and keeps its links."""
+    for job_seq in jobs.linked_to(tx, worker.id):
+        jobs.note_seen(tx, job_seq=job_seq, at=worker.last_heartbeat)
+    if worker.kind == "instance":
+        workers.remove(tx, worker.id)
+
+
+@writes
+def free_tasks_of_vanished(tx: Transaction) -> SweepReport:
+    """(2) Tasks held by workers that no longer exist."""
+    requeued = failed = 0
+    for worker_id in workers.list_vanished(tx, limit=BATCH):
+        outcome = losing.lose_tasks(tx, worker_id, why="no longer exists", most=BATCH)
+        requeued += outcome.requeued
+        failed += outcome.failed
+        if requeued + failed >= BATCH:
+            break
+    return SweepReport(requeued_tasks=requeued, failed_tasks=failed)
+
+
+@writes
+def end_overdue(tx: Transaction) -> SweepReport:
+    """(3) Held tasks past their own timeout: that task alone is lost, its worker stays."""
+    timed_out = requeued = failed = 0
+    for status in (TaskStatus.RUNNING, TaskStatus.CLAIMED):
+        for found in tasks.list_due(tx, status=status, limit=BATCH - timed_out):
+            timed_out += 1
+            why = f"Task timed out while {status} by worker {found.task.worker_id}"
+            if losing.take_away(tx, found.task, why=why):
+                requeued += 1
+            else:
+                failed += 1
+    return SweepReport(timed_out_tasks=timed_out, requeued_tasks=requeued, failed_tasks=failed)
+
+
+@writes
+def end_expired(tx: Transaction) -> SweepReport:
+    """(3) Pending tasks that nobody started before their ``expires_at``."""
+    expired = 0
+    for status in (TaskStatus.PENDING, TaskStatus.BLOCKED):
+        for found in tasks.list_due(tx, status=status, limit=BATCH - expired):
+            expired += tasks.fail(tx, found.task, error=claiming.EXPIRED) is not None
+    return SweepReport(expired_tasks=expired)
+
+
+@writes
+def hide_orphans(tx: Transaction) -> SweepReport:
+    """(4) Jobs with no live worker and no unfinished task: hidden from lists."""
+    hidden = sum(jobs.hide_if_orphan(tx, seq) for seq in jobs.list_orphans(tx, limit=BATCH))
+    return SweepReport(hidden_jobs=hidden)
+
+
+@writes
+def remove_old(tx: Transaction) -> SweepReport:
+    """(6) Finished tasks past their retention, and notices that nobody asked for."""
+    removed = 0
+    for status in sorted(TERMINAL):
+        removed += tasks.remove_past_retention(
+            tx, status=status, keys_before=tx.now - KEY_LIFE, limit=BATCH - removed
+        )
+    workers.drop_old_notices(tx, before=tx.now - NOTICE_LIFE, limit=BATCH)
+    return SweepReport(removed_tasks=removed)
+
+
+@writes
+def finish_sweep(tx: Transaction) -> None:
+    """Remember that a sweep came to its end."""
+    state.put(tx, state.SWEEP_FINISHED_AT, tx.now)
+
+
+JUDGING: tuple[UseCase[[], SweepReport], ...] = (
+    lose_workers,
+    free_tasks_of_vanished,
+    end_overdue,
+    end_expired,
+)
+TIDYING: tuple[UseCase[[], SweepReport], ...] = (hide_orphans, remove_old)
+
+
+def add(total: SweepReport, step: SweepReport) -> SweepReport:
+    """The counts of two steps together."""
+    counts = (a + b for a, b in zip(total[1:], step[1:], strict=True))
+    return SweepReport(total.judged, *counts)
+
+
+def rows_of(step: SweepReport) -> int:
+    """How many rows a step dealt with: a full batch means that there may be more."""
+    return sum(step[1:])

@@ -1,0 +1,124 @@
+"""Claims that wait: served first come, first served per job, inside the transaction that can."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from jobroom.errors import WorkerNotFound
+from jobroom.service import claiming
+from jobroom.store import workers
+from jobroom.store.lane import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jobroom.store.lane import Work
+    from jobroom.store.transaction import Transaction
+
+
+class WaitingClaims:
+    """The parked claims of this process; the wish of each is ``work.wish``.
+
+    They are parked and served on the writer's thread and withdrawn on any, so the tables change
+    under one lock. A dictionary keeps the order of arrival.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_job: dict[int, dict[Work, None]] = {}
+        self._by_worker: dict[str, dict[Work, None]] = {}
+        self._serving: Work | None = None
+        self._leaving = False
+
+    def __bool__(self) -> bool:
+        return bool(self._by_worker)
+
+    def park(self, work: Work) -> None:
+        """Keep a claim until one of its jobs has something for it."""
+        with self._lock:
+            self._by_worker.setdefault(work.wish.worker_id, {})[work] = None
+            for job_seq in work.wish.job_seqs:
+                self._by_job.setdefault(job_seq, {})[work] = None
+
+    def withdraw(self, work: Work) -> bool:
+        """Stop waiting; False if the claim is being served or was: its answer is on the way."""
+        with self._lock:
+            if work is self._serving:
+                self._leaving = True
+                return False
+            return self._remove(work)
+
+    def join(self, worker_id: str, job_seq: int) -> None:
+        """The worker serves one more job: its waiting claims wait there too."""
+        with self._lock:
+            for work in self._by_worker.get(worker_id, ()):
+                if job_seq not in work.wish.job_seqs:
+                    work.wish = work.wish._replace(job_seqs=(*work.wish.job_seqs, job_seq))
+                    self._by_job.setdefault(job_seq, {})[work] = None
+
+    def serve(self, tx: Transaction) -> list[Work]:
+        """Claim for those who wait at the jobs that got something; return the served ones."""
+        for worker_id, job_seq in tx.joined:
+            self.join(worker_id, job_seq)
+        served: list[Work] = []
+        for job_seq in tx.claimable:
+            while (work := self._first(job_seq)) is not None:
+                if not self._serve(tx, work):
+                    break
+                served.append(work)
+        return served
+
+    def workers(self) -> list[str]:
+        """The ids of the workers with a waiting claim."""
+        with self._lock:
+            return list(self._by_worker)
+
+    def jobs_of(self, worker_ids: Iterable[str]) -> set[int]:
+        """The jobs at which the claims of these workers wait."""
+        with self._lock:
+            works = [work for key in worker_ids for work in self._by_worker.get(key, ())]
+            return {job_seq for work in works for job_seq in work.wish.job_seqs}
+
+    def _first(self, job_seq: int) -> Work | None:
+        with self._lock:
+            self._serving = next(iter(self._by_job.get(job_seq, ())), None)
+            self._leaving = False
+            return self._serving
+
+    def _serve(self, tx: Transaction, work: Work) -> bool:
+        """Answer one claim; False if there is nothing for it and it waits on, in its place."""
+        try:
+            wish = work.wish
+            worker = workers.beat(tx, worker_id=wish.worker_id, identity=wish.caller.identity)
+            if worker is None:
+                work.error = WorkerNotFound(
+                    f"Worker {wish.worker_id!r} was deleted or swept while it waited."
+                    " Register again."
+                )
+            else:
+                work.result = claiming.take(tx, wish)
+        except Refused as refused:
+            work.error = refused.error
+        finally:
+            with self._lock:
+                self._serving = None
+                answered = bool(work.error or work.result or self._leaving)
+                if answered:
+                    self._remove(work)
+        return answered
+
+    def _remove(self, work: Work) -> bool:
+        worker_id, job_seqs = work.wish.worker_id, work.wish.job_seqs
+        of_worker = self._by_worker.get(worker_id, {})
+        if work not in of_worker:
+            return False
+        del of_worker[work]
+        if not of_worker:
+            del self._by_worker[worker_id]
+        for job_seq in job_seqs:
+            at_job = self._by_job[job_seq]
+            del at_job[work]
+            if not at_job:
+                del self._by_job[job_seq]
+        return True

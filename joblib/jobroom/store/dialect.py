@@ -1,0 +1,156 @@
+"""The differences between databases: the only place that asks which one it is."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sqlalchemy import literal_column, select
+from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from jobroom.errors import ConfigurationError
+from jobroom.store.statement import Statement
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect
+
+    from jobroom.settings import JobLibSettings
+
+OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
+
+
+class Database(Protocol):
+    """What a lane needs to know about a database."""
+
+    dialect: Dialect
+    clock: Statement
+    location: str
+
+    def connect(self, *, read_only: bool) -> Any:
+        """Open a DB-API connection of our own, ready for use."""
+
+    def begin(self, connection: Any, *, write: bool) -> None:
+        """Begin a transaction; raises the driver's error where the store is busy."""
+
+    def is_busy(self, error: Exception) -> bool:
+        """Whether another writer is at work: worth another try at once."""
+
+    def is_unavailable(self, error: Exception) -> bool:
+        """Whether the store, not the statement, is at fault: worth another try later."""
+
+    def foreign_version(self, connection: Any) -> int:
+        """A number that changes when somebody else commits; asked outside a transaction."""
+
+
+class SQLiteFile:
+    """A SQLite file: one writer at a time, readers beside it (write-ahead log)."""
+
+    def __init__(self, settings: JobLibSettings) -> None:
+        self.path = sqlite_path(settings.database_url)
+        self.location = str(self.path)
+        # Named parameters: the driver takes the dictionary as it is.
+        self.dialect: Dialect = sqlite_dialect(paramstyle="named")
+        # SQLite before 3.42 has no "subsec"; %f ends in milliseconds.
+        self.clock = Statement(
+            select(
+                literal_column(
+                    "CAST(strftime('%s', 'now') AS INTEGER) * 1000000"
+                    " + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000"
+                )
+            )
+        )
+        self._synchronous = settings.sqlite_synchronous
+
+    def connect(self, *, read_only: bool) -> sqlite3.Connection:
+        """Open the file; a missing folder, a junk file or a read-only one is a clear error."""
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            message = f"SQLite 3.35 or newer is needed; this Python has {sqlite3.sqlite_version}."
+            raise ConfigurationError(message)
+        if not self.path.parent.is_dir():
+            message = f"The folder {self.path.parent} does not exist; make it, or set ZNDRAW_JOBLIB_DATABASE_URL."
+            raise ConfigurationError(message)
+        try:
+            return self._connect(read_only=read_only)
+        except sqlite3.Error as error:
+            message = f"The database {self.path} cannot be opened: {error}."
+            raise ConfigurationError(message) from error
+
+    def _connect(self, *, read_only: bool) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path,
+            timeout=self._BUSY_AT_OPEN_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=512,
+        )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA cache_size = -32768")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        if read_only:
+            connection.execute("PRAGMA query_only = ON")
+        # From here on a busy writer is waited for by the lane, in small random steps: SQLite's
+        # own handler starves writers for up to seconds (measured: facts on performance).
+        connection.execute("PRAGMA busy_timeout = 0")
+        return connection
+
+    _BUSY_AT_OPEN_SECONDS = 10.0
+
+    def begin(self, connection: sqlite3.Connection, *, write: bool) -> None:
+        """Take the write lock at once: upgrading a read lock later fails whatever the timeout."""
+        connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    def is_busy(self, error: Exception) -> bool:
+        """SQLITE_BUSY in any of its kinds, and SQLITE_LOCKED."""
+        return _primary_code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+    def is_unavailable(self, error: Exception) -> bool:
+        """Disk full, I/O error, file gone or made read-only under us."""
+        return _primary_code(error) in {
+            sqlite3.SQLITE_BUSY,
+            sqlite3.SQLITE_LOCKED,
+            sqlite3.SQLITE_FULL,
+            sqlite3.SQLITE_IOERR,
+            sqlite3.SQLITE_READONLY,
+            sqlite3.SQLITE_CANTOPEN,
+            sqlite3.SQLITE_CORRUPT,
+            sqlite3.SQLITE_NOTADB,
+            sqlite3.SQLITE_NOMEM,
+        }
+
+    def foreign_version(self, connection: sqlite3.Connection) -> int:
+        """``data_version``: moves when another connection commits, never for our own commits."""
+        return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
+def open_database(settings: JobLibSettings) -> Database:
+    """The database that the settings name."""
+    return SQLiteFile(settings)
+
+
+def sqlite_path(database_url: str) -> Path:
+    """The file of a ``sqlite:///`` URL, as an absolute path."""
+    try:
+        url = make_url(database_url)
+    except ArgumentError as error:
+        message = "ZNDRAW_JOBLIB_DATABASE_URL is not a URL; write sqlite:///jobroom.db, say."
+        raise ConfigurationError(message) from error
+    if url.get_backend_name() != "sqlite":
+        message = (
+            f"ZNDRAW_JOBLIB_DATABASE_URL names {url.get_backend_name()!r};"
+            " this version keeps the queue in a SQLite file: sqlite:///jobroom.db, say."
+        )
+        raise ConfigurationError(message)
+    if url.database in (None, "", ":memory:"):
+        message = "A queue in memory cannot be shared; name a file: sqlite:///jobroom.db, say."
+        raise ConfigurationError(message)
+    return Path(str(url.database)).absolute()
+
+
+def _primary_code(error: Exception) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else int(code) & 0xFF

@@ -1,0 +1,293 @@
+"""Group commit: a lane runs all requests that wait in one transaction and answers them after it.
+
+One COMMIT pays for a whole group, which is what makes ``synchronous = FULL`` affordable: an
+answered request survives power loss. There is one lane for writing and one for reading, each with
+a connection of its own.
+
+There are no savepoints. A use case refuses (raises a ``JobroomError``) before it writes, or
+raises ``Refused`` to keep what it wrote and answer an error all the same. Anything else that is
+raised rolls the whole group back, and its members are run again one by one: the faulty one fails
+alone, and the price is paid only where there is a fault.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from jobroom.errors import JobroomError, StoreUnavailable
+from jobroom.store.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from jobroom.settings import JobLibSettings
+    from jobroom.store.dialect import Database
+
+    Mailbox = Callable[[list["Work"]], None]
+
+log = logging.getLogger("jobroom")
+
+LARGEST_GROUP = 256
+LONGEST_PAUSE_SECONDS = 0.003
+
+
+class Refused(Exception):  # noqa: N818 - a signal to the lane, not an error
+    """What a use case raises to answer an error and keep what it wrote."""
+
+    def __init__(self, error: JobroomError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Parked(Exception):  # noqa: N818 - a signal to the lane, not an error
+    """What a use case raises when its request is to be answered later, by a hand-off."""
+
+    def __init__(self, wish: Any) -> None:
+        super().__init__()
+        self.wish = wish
+
+
+class Work:
+    """One request: a use case with its arguments, and where its answer goes.
+
+    ``mailbox`` is called on the lane's thread with the finished works of a group that share it;
+    None for a caller that waits for the lane itself.
+    """
+
+    __slots__ = ("error", "future", "kwargs", "mailbox", "parked", "result", "use_case", "wish")
+
+    def __init__(
+        self,
+        use_case: Callable[..., Any],
+        kwargs: dict[str, Any],
+        mailbox: Mailbox | None = None,
+        future: Any = None,
+    ) -> None:
+        self.use_case = use_case
+        self.kwargs = kwargs
+        self.mailbox = mailbox
+        self.future = future
+        self.result: Any = None
+        self.error: Exception | None = None
+        self.parked = False
+        self.wish: Any = None
+
+    def outcome(self) -> Any:
+        """The result, or the error raised."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+class Hooks:
+    """What the queue does around a group; the default does nothing."""
+
+    def park(self, work: Work) -> None:
+        """Keep a request until its ``wish`` can be met."""
+
+    def hand_off(self, tx: Transaction) -> list[Work]:
+        """Serve parked requests inside the transaction; return those that got their answer."""
+        return []
+
+    def forget(self, works: list[Work]) -> None:
+        """These were parked in a transaction that was rolled back."""
+
+    def committed(self, tx: Transaction) -> None:
+        """The transaction is committed: tell those who wait for what it changed."""
+
+
+class Lane:
+    """One connection and the requests that wait for it."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: JobLibSettings,
+        *,
+        write: bool,
+        hooks: Hooks | None = None,
+        clock_offset: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._write = write
+        self._hooks = hooks or Hooks()
+        self._clock_offset = clock_offset
+        self._connection = database.connect(read_only=not write)
+        self._foreign_version = database.foreign_version(self._connection)
+        self._inbox: SimpleQueue[Work | Callable[[], None] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def post(self, work: Work) -> None:
+        """Queue a request; its mailbox gets it back when it is committed or refused."""
+        if self._closed:
+            work.error = StoreUnavailable("The queue is shutting down; try again in a moment.")
+            _deliver([work])
+            return
+        self._inbox.put(work)
+        if self._thread is None:
+            self._start()
+
+    def call(self, work: Work) -> Any:
+        """Run a request on the caller's own thread, with whatever waits; return its result."""
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("The queue is closed.")
+            self._run([work, *self._waiting(LARGEST_GROUP - 1)])
+        return work.outcome()
+
+    def check_foreign(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` on the lane's thread if another process has committed since last asked."""
+
+        def check() -> None:
+            seen = self._database.foreign_version(self._connection)
+            if seen != self._foreign_version:
+                self._foreign_version = seen
+                tell()
+
+        self._inbox.put(check)
+        if self._thread is None:
+            self._start()
+
+    def close(self) -> None:
+        """Answer what waits, then close the connection; a second call does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            thread = self._thread
+        if thread is not None:
+            self._inbox.put(None)
+            thread.join()
+        with self._lock:
+            rest = list(self._waiting(1_000_000))
+            if rest:
+                self._run(rest)
+            self._connection.close()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._closed:
+                name = "jobroom-writer" if self._write else "jobroom-reader"
+                self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+                self._thread.start()
+
+    def _serve(self) -> None:
+        while (first := self._inbox.get()) is not None:
+            with self._lock:
+                if isinstance(first, Work):
+                    self._run([first, *self._waiting(LARGEST_GROUP - 1)])
+                else:
+                    first()
+
+    def _waiting(self, most: int) -> Iterable[Work]:
+        inbox = self._inbox
+        for _ in range(most):
+            try:
+                item = inbox.get_nowait()
+            except Empty:
+                return
+            if isinstance(item, Work):
+                yield item
+            elif item is None:
+                inbox.put(None)  # the mark of the end stays behind for the thread
+                return
+            else:
+                item()
+
+    def _run(self, group: list[Work]) -> None:
+        if not self._transact(group):
+            for work in group:
+                self._transact([work])
+
+    def _transact(self, group: list[Work]) -> bool:
+        """Run a group in one transaction and answer it; False asks to run its members alone."""
+        served: list[Work] = []
+        try:
+            self._begin()
+            tx = Transaction(self._connection, self._database, self._settings, self._clock_offset())
+            for work in group:
+                self._answer(tx, work)
+            if tx.claimable:
+                served = self._hooks.hand_off(tx)
+            self._connection.commit()
+        except Exception as error:  # noqa: BLE001 - the driver's errors, and faults of our own
+            self._roll_back(group)
+            return self._refuse(group, served, error)
+        if tx.changed:
+            self._hooks.committed(tx)
+        _deliver([*(work for work in group if not work.parked), *served])
+        return True
+
+    def _answer(self, tx: Transaction, work: Work) -> None:
+        dirty = tx.dirty
+        try:
+            work.result = work.use_case(tx, **work.kwargs)
+        except Refused as refused:
+            work.error = refused.error
+        except Parked as parked:
+            work.parked, work.wish = True, parked.wish
+            self._hooks.park(work)
+        except JobroomError as error:
+            if tx.dirty != dirty:
+                raise
+            work.error = error
+
+    def _begin(self) -> None:
+        """Begin; while another process writes, try again after a random moment (measured best)."""
+        deadline = time.monotonic() + self._settings.database_busy_seconds
+        while True:
+            try:
+                self._database.begin(self._connection, write=self._write)
+            except Exception as error:
+                if not self._database.is_busy(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(random.uniform(0, LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
+            else:
+                return
+
+    def _roll_back(self, group: list[Work]) -> None:
+        self._hooks.forget([work for work in group if work.parked])
+        for work in group:
+            work.parked, work.result, work.error = False, None, None
+        try:
+            self._connection.rollback()
+        except Exception:
+            log.exception("store.rollback_failed database=%s", self._database.location)
+
+    def _refuse(self, group: list[Work], served: list[Work], error: Exception) -> bool:
+        """Answer an error to a group that was rolled back; False to run its members alone."""
+        unavailable = self._database.is_unavailable(error)
+        if unavailable:
+            log.warning("store.unavailable database=%s error=%s", self._database.location, error)
+        alone = len(group) == 1 or unavailable
+        for work in served:
+            work.result, work.error = None, _not_taken()
+        if alone:
+            for work in group:
+                work.error = _not_taken() if unavailable else error
+        _deliver([*(group if alone else ()), *served])
+        return alone
+
+
+def _not_taken() -> StoreUnavailable:
+    return StoreUnavailable(
+        "The store did not take the request; nothing of it was kept. Try again in a moment."
+    )
+
+
+def _deliver(works: list[Work]) -> None:
+    """Give each mailbox its works of this group, in one call."""
+    by_mailbox: dict[Mailbox, list[Work]] = {}
+    for work in works:
+        if work.mailbox is not None:
+            by_mailbox.setdefault(work.mailbox, []).append(work)
+    for mailbox, finished in by_mailbox.items():
+        mailbox(finished)

@@ -1,0 +1,217 @@
+"""The tables, and the path of one task through them.
+
+A worker registers a **job** (a kind of work; ``job_schema`` keeps every version of its JSON
+schema) and is joined to it by **worker_job_link**. A submission adds a row to **task** with
+status ``pending``; if its time has not come, ``ready`` is 0 and the index that a claim reads does
+not hold it. A claim moves the best row of the worker's jobs to ``claimed`` and raises ``attempt``;
+the worker reports it ``running``, then ``completed`` or ``failed``. Whoever cancels or takes away
+a task that is held leaves a **notice**, which the worker's next heartbeat tells. The sweep acts on
+rows by ``due_at``: for a pending one that is its expiry, for a held one its timeout, for a
+finished one the end of its retention. **fair_turn** numbers the turns of rooms in fair jobs,
+**queue_state** remembers the sweep.
+
+Times are integer microseconds since 1970 by the store's clock. Order is ``seq``, never a time.
+Every constraint and index has a name, so that a migration can speak of it.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    desc,
+    text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+# SQLite numbers rows by itself only where the key is spelled INTEGER.
+Sequence = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _where(condition: str) -> dict[str, object]:
+    """The predicate of a partial index, spelled once for both families of databases."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+
+
+job = Table(
+    "job",
+    metadata,
+    Column("seq", Sequence, primary_key=True),
+    Column("id", Text, nullable=False),
+    Column("room_id", Text, nullable=False),
+    Column("category", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("schema", Text, nullable=False),
+    Column("schema_version", Integer, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("hidden", Integer, nullable=False),
+    Column("description", Text),
+    Column("max_attempts", Integer, nullable=False),
+    Column("on_worker_lost", Text, nullable=False),
+    Column("claim_order", Text, nullable=False),
+    Column("retry_delay_seconds", Float),
+    Column("timeout_seconds", Float),
+    Column("claim_timeout_seconds", Float),
+    Column("result_ttl_seconds", Float),
+    Column("validate", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("last_seen", BigInteger),
+    UniqueConstraint("id", name="uq_job_id"),
+    UniqueConstraint("room_id", "category", "name", name="unique_job"),
+    CheckConstraint("on_worker_lost IN ('fail', 'requeue')", name="on_worker_lost"),
+    CheckConstraint("claim_order IN ('fifo', 'fair')", name="claim_order"),
+    CheckConstraint("max_attempts >= 1", name="max_attempts"),
+)
+
+job_schema = Table(
+    "job_schema",
+    metadata,
+    Column("job_seq", Sequence, ForeignKey("job.seq"), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("schema", Text, nullable=False),
+    PrimaryKeyConstraint("job_seq", "version", name="pk_job_schema"),
+)
+
+worker = Table(
+    "worker",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("identity", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("name", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("last_heartbeat", BigInteger, nullable=False),
+    CheckConstraint("kind IN ('identity', 'instance')", name="kind"),
+    CheckConstraint("state IN ('active', 'asleep', 'gone')", name="state"),
+    CheckConstraint("kind <> 'identity' OR id = identity", name="identity"),
+    Index("ix_worker_identity", "identity"),
+    Index("ix_worker_beat", "last_heartbeat", **_where("state = 'active'")),
+)
+
+worker_job_link = Table(
+    "worker_job_link",
+    metadata,
+    Column("worker_id", Text, ForeignKey("worker.id", ondelete="CASCADE"), nullable=False),
+    Column("job_seq", Sequence, ForeignKey("job.seq"), nullable=False),
+    PrimaryKeyConstraint("worker_id", "job_seq", name="pk_worker_job_link"),
+    Index("ix_worker_job_link_job", "job_seq", "worker_id"),
+)
+
+task = Table(
+    "task",
+    metadata,
+    Column("seq", Sequence, primary_key=True),
+    Column("id", Text, nullable=False),
+    Column("job_seq", Sequence, ForeignKey("job.seq"), nullable=False),
+    Column("room_id", Text, nullable=False),
+    Column("created_by_id", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("ready", Integer, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("turn", BigInteger, nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("schema_version", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("run_at", BigInteger),
+    Column("expires_at", BigInteger),
+    Column("claimed_at", BigInteger),
+    Column("started_at", BigInteger),
+    Column("completed_at", BigInteger),
+    Column("worker_id", Text),
+    Column("attempt", Integer, nullable=False),
+    Column("starts", Integer, nullable=False),
+    Column("idle_claims", Integer, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    Column("timeout_seconds", Float),
+    Column("due_at", BigInteger),
+    Column("claim_request_id", Text),
+    Column("idempotency_key", Text),
+    Column("fingerprint", Text),
+    Column("progress", Float),
+    Column("message", Text),
+    Column("error", Text),
+    Column("result", Text),
+    Column("version", Integer, nullable=False),
+    UniqueConstraint("id", name="uq_task_id"),
+    CheckConstraint(
+        "status IN ('blocked', 'pending', 'claimed', 'running', 'completed', 'failed', 'cancelled')",
+        name="status",
+    ),
+    CheckConstraint(
+        "(status IN ('completed', 'failed', 'cancelled')) = (completed_at IS NOT NULL)",
+        name="ended",
+    ),
+    CheckConstraint(
+        "status NOT IN ('claimed', 'running') OR worker_id IS NOT NULL",
+        name="held",
+    ),
+    CheckConstraint("ready IN (0, 1)", name="ready"),
+    # What a claim reads: nothing that is held, delayed, blocked or finished is in it.
+    Index(
+        "ix_task_ready",
+        "job_seq",
+        desc("priority"),
+        "turn",
+        "seq",
+        **_where("status = 'pending' AND ready = 1"),
+    ),
+    Index("ix_task_delayed", "job_seq", "run_at", **_where("status = 'pending' AND ready = 0")),
+    Index("ix_task_held", "worker_id", **_where("status IN ('claimed', 'running')")),
+    Index("ix_task_due", "status", "due_at", **_where("due_at IS NOT NULL")),
+    Index(
+        "ix_task_idempotency",
+        "created_by_id",
+        "idempotency_key",
+        unique=True,
+        **_where("idempotency_key IS NOT NULL"),
+    ),
+    Index("ix_task_room", "room_id", "status", "seq"),
+    Index("ix_task_job", "job_seq", "status", "room_id", "seq"),
+)
+
+fair_turn = Table(
+    "fair_turn",
+    metadata,
+    Column("job_seq", Sequence, ForeignKey("job.seq"), nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("room_id", Text, nullable=False),
+    Column("next", BigInteger, nullable=False),
+    PrimaryKeyConstraint("job_seq", "priority", "room_id", name="pk_fair_turn"),
+    Index("ix_fair_turn_next", "job_seq", "priority", "next"),
+)
+
+notice = Table(
+    "notice",
+    metadata,
+    Column("worker_id", Text, nullable=False),
+    Column("task_id", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("worker_id", "task_id", name="pk_notice"),
+    Index("ix_notice_created", "created_at"),
+)
+
+queue_state = Table(
+    "queue_state",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)

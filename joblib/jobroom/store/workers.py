@@ -1,0 +1,291 @@
+"""Worker rows, their heartbeats, and what they must be told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from jobroom.domain.records import Worker
+from jobroom.store.schema import job, notice, task, worker, worker_job_link
+from jobroom.store.statement import Statement, literal
+
+if TYPE_CHECKING:
+    from jobroom.store.transaction import Transaction
+
+_GET = Statement(select(worker).where(worker.c.id == bindparam("id")))
+
+
+def get(tx: Transaction, worker_id: str) -> Worker | None:
+    """Find a worker, in whatever state."""
+    row = tx.row(_GET, id=worker_id)
+    return None if row is None else Worker._make(row)
+
+
+_ADD = Statement(
+    upsert(worker)
+    .values({c.name: bindparam(c.name) for c in worker.c})
+    .on_conflict_do_nothing()
+    .returning(*worker.c)
+)
+
+
+def add(tx: Transaction, new: Worker) -> bool:
+    """Insert a worker; False if its id is taken."""
+    return bool(tx.returning(_ADD, **new._asdict()))
+
+
+_BEAT = Statement(
+    update(worker)
+    .where(
+        worker.c.id == bindparam("key"),
+        worker.c.state == literal("active"),
+        worker.c.identity == bindparam("identity"),
+    )
+    .values(last_heartbeat=bindparam("now"))
+    .returning(*worker.c)
+)
+
+
+def beat(tx: Transaction, *, worker_id: str, identity: str) -> Worker | None:
+    """Note a heartbeat of an active worker of this identity; None if there is no such one."""
+    rows = tx.returning(_BEAT, key=worker_id, identity=identity, now=tx.now)
+    return Worker._make(rows[0]) if rows else None
+
+
+_TOUCH = Statement(
+    update(worker)
+    .where(
+        worker.c.id == bindparam("key"),
+        worker.c.last_heartbeat < bindparam("older_than"),
+        worker.c.state == literal("active"),
+    )
+    .values(last_heartbeat=bindparam("now"))
+)
+
+
+def touch(tx: Transaction, worker_id: str) -> None:
+    """A report is a heartbeat too; within a second of the last one the row is left alone."""
+    tx.change(_TOUCH, key=worker_id, now=tx.now, older_than=tx.now - 1_000_000)
+
+
+_SET_STATE = Statement(
+    update(worker)
+    .where(worker.c.id == bindparam("key"), worker.c.state == bindparam("expect"))
+    .values(state=bindparam("state"))
+)
+
+
+def set_state(tx: Transaction, *, worker_id: str, expect: str, state: str) -> bool:
+    """Move a worker from one state to another; False if it was not in the first."""
+    return tx.change(_SET_STATE, key=worker_id, expect=expect, state=state) > 0
+
+
+_WAKE = Statement(
+    update(worker)
+    .where(worker.c.id == bindparam("key"))
+    .values(state=literal("active"), last_heartbeat=bindparam("now"))
+)
+
+
+def wake(tx: Transaction, worker_id: str) -> None:
+    """Make an identity worker active again, even after its owner deleted it."""
+    tx.change(_WAKE, key=worker_id, now=tx.now)
+
+
+_REMOVE = Statement(delete(worker).where(worker.c.id == bindparam("key")))
+
+
+def remove(tx: Transaction, worker_id: str) -> bool:
+    """Delete an instance worker's row, and with it its links."""
+    return tx.change(_REMOVE, key=worker_id) > 0
+
+
+_STALE = Statement(
+    select(worker)
+    .where(worker.c.state == literal("active"), worker.c.last_heartbeat < bindparam("before"))
+    .order_by(worker.c.last_heartbeat)
+    .limit(bindparam("limit"))
+)
+
+
+def list_stale(tx: Transaction, *, before: int, limit: int) -> list[Worker]:
+    """Active workers whose last heartbeat lies before a time, the oldest first."""
+    return [Worker._make(row) for row in tx.rows(_STALE, before=before, limit=limit)]
+
+
+_LOSE = Statement(
+    update(worker)
+    .where(
+        worker.c.id == bindparam("key"),
+        worker.c.state == literal("active"),
+        worker.c.last_heartbeat < bindparam("before"),
+    )
+    .values(state=literal("asleep"))
+)
+
+
+def put_to_sleep(tx: Transaction, *, worker_id: str, before: int) -> bool:
+    """Mark a worker lost if it is still stale; False if it beat in between."""
+    return tx.change(_LOSE, key=worker_id, before=before) > 0
+
+
+_HELD_BY_NOBODY = Statement(
+    select(task.c.worker_id)
+    .distinct()
+    .select_from(task.outerjoin(worker, worker.c.id == task.c.worker_id))
+    .where(
+        task.c.status.in_([literal("claimed"), literal("running")]),
+        or_(worker.c.id.is_(None), worker.c.state != literal("active")),
+        task.c.room_id != literal("@local"),
+    )
+    .limit(bindparam("limit"))
+)
+
+
+def list_vanished(tx: Transaction, *, limit: int) -> list[str]:
+    """Ids of workers that hold tasks but are not active, or do not exist."""
+    return [row[0] for row in tx.rows(_HELD_BY_NOBODY, limit=limit)]
+
+
+_JOB_COUNT = (
+    select(func.count())
+    .select_from(worker_job_link)
+    .where(worker_job_link.c.worker_id == worker.c.id)
+    .scalar_subquery()
+)
+_RUNNING = (
+    select(func.count())
+    .select_from(task)
+    .where(
+        task.c.worker_id == worker.c.id,
+        task.c.status.in_([literal("claimed"), literal("running")]),
+    )
+    .scalar_subquery()
+)
+_SEEN_BY = and_(
+    worker.c.state == literal("active"),
+    or_(worker.c.identity == bindparam("identity"), bindparam("is_admin") == literal(1)),
+)
+_LIST = Statement(
+    select(worker, _JOB_COUNT, _RUNNING)
+    .where(_SEEN_BY)
+    .order_by(worker.c.id)
+    .limit(bindparam("limit"))
+    .offset(bindparam("offset"))
+)
+_COUNT = Statement(select(func.count()).select_from(worker).where(_SEEN_BY))
+
+
+def list_of(
+    tx: Transaction, *, identity: str, is_admin: bool, limit: int, offset: int
+) -> list[tuple[Worker, int, int]]:
+    """The caller's active workers (an admin's: all), each with its jobs and held tasks counted."""
+    rows = tx.rows(
+        _LIST, identity=identity, is_admin=int(is_admin), limit=limit, offset=offset
+    )
+    return [(Worker._make(row[:-2]), row[-2], row[-1]) for row in rows]
+
+
+def count_of(tx: Transaction, *, identity: str, is_admin: bool) -> int:
+    """How many workers ``list_of`` has in all."""
+    return int(tx.rows(_COUNT, identity=identity, is_admin=int(is_admin))[0][0])
+
+
+_SERVING = (
+    worker.c.state == literal("active"),
+    exists(
+        select(literal(1))
+        .select_from(worker_job_link.join(job, job.c.seq == worker_job_link.c.job_seq))
+        .where(
+            worker_job_link.c.worker_id == worker.c.id,
+            or_(job.c.room_id == bindparam("room_id"), job.c.room_id == literal("@global")),
+        )
+    ),
+)
+_LIST_SERVING = Statement(
+    select(worker, _JOB_COUNT, _RUNNING)
+    .where(*_SERVING)
+    .order_by(worker.c.id)
+    .limit(bindparam("limit"))
+    .offset(bindparam("offset"))
+)
+_COUNT_SERVING = Statement(select(func.count()).select_from(worker).where(*_SERVING))
+
+
+def list_serving(
+    tx: Transaction, *, room_id: str, limit: int, offset: int
+) -> list[tuple[Worker, int, int]]:
+    """The active workers linked to a job that the room sees."""
+    rows = tx.rows(_LIST_SERVING, room_id=room_id, limit=limit, offset=offset)
+    return [(Worker._make(row[:-2]), row[-2], row[-1]) for row in rows]
+
+
+def count_serving(tx: Transaction, room_id: str) -> int:
+    """How many workers ``list_serving`` has in all."""
+    return int(tx.rows(_COUNT_SERVING, room_id=room_id)[0][0])
+
+
+_COUNTS = Statement(select(_JOB_COUNT, _RUNNING).select_from(worker).where(worker.c.id == bindparam("key")))
+
+
+def counts(tx: Transaction, worker_id: str) -> tuple[int, int]:
+    """How many jobs a worker serves, and how many tasks it holds."""
+    row = tx.row(_COUNTS, key=worker_id)
+    return (0, 0) if row is None else (row[0], row[1])
+
+
+_ADD_NOTICE = Statement(
+    upsert(notice)
+    .values(
+        worker_id=bindparam("worker_id"), task_id=bindparam("task_id"), created_at=bindparam("now")
+    )
+    .on_conflict_do_nothing()
+)
+
+
+def add_notice(tx: Transaction, *, worker_id: str, task_id: str) -> None:
+    """Tell a worker, with its next heartbeats, to stop a task."""
+    tx.change(_ADD_NOTICE, worker_id=worker_id, task_id=task_id, now=tx.now)
+
+
+_NOTICES = Statement(
+    select(notice.c.task_id)
+    .where(notice.c.worker_id == bindparam("worker_id"), notice.c.created_at > bindparam("since"))
+    .order_by(notice.c.created_at, notice.c.task_id)
+)
+
+
+def list_notices(tx: Transaction, *, worker_id: str, since: int) -> list[str]:
+    """The tasks that a worker should stop, by the notices after a time."""
+    return [row[0] for row in tx.rows(_NOTICES, worker_id=worker_id, since=since)]
+
+
+_DROP_NOTICE = Statement(
+    delete(notice).where(
+        notice.c.worker_id == bindparam("worker_id"), notice.c.task_id == bindparam("task_id")
+    )
+)
+
+
+def drop_notice(tx: Transaction, *, worker_id: str, task_id: str) -> None:
+    """The worker has reported on the task: it knows."""
+    tx.change(_DROP_NOTICE, worker_id=worker_id, task_id=task_id)
+
+
+_DROP_OLD_NOTICES = Statement(
+    delete(notice).where(
+        notice.c.task_id.in_(
+            select(notice.c.task_id)
+            .where(notice.c.created_at < bindparam("before"))
+            .limit(bindparam("limit"))
+        ),
+        notice.c.created_at < bindparam("before"),
+    )
+)
+
+
+def drop_old_notices(tx: Transaction, *, before: int, limit: int) -> int:
+    """Forget notices that no worker asked for in time."""
+    return tx.change(_DROP_OLD_NOTICES, before=before, limit=limit)

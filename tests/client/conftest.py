@@ -1,0 +1,50 @@
+"""A fake server for each test that asks for one, and managers that never outlive their test."""
+
+from __future__ import annotations
+
+import pytest
+from fake_server import FakeServer
+
+from jobroom.client.connection import Connection
+from jobroom.client.manager import JobManager
+
+
+@pytest.fixture
+def server():
+    with FakeServer().running() as running:
+        yield running
+
+
+@pytest.fixture
+def connect(server):
+    """Make managers for the server, each with its own connection; all leave at the end."""
+    made = []
+
+    def make(token="admin"):
+        connection = Connection(server.url, token)
+        manager = JobManager(connection)
+        made.append((manager, connection))
+        return manager
+
+    yield make
+    for manager, connection in made:
+        manager.close()
+        connection.close()
+
+
+@pytest.fixture
+def jobs(connect):
+    return connect()
+
+
+class Vis:
+    """A host application as a worker sees it."""
+
+    def __init__(self, jobs):
+        self.jobs = jobs
+        self.log = []
+
+
+@pytest.fixture
+def vis(jobs):
+    return Vis(jobs)
