@@ -52,8 +52,12 @@ class TestSharedSecret:
         assert keys.shared_key("é" * 16).algorithms == ("HS256",)
 
     def test_a_public_key_is_no_secret(self):
-        with pytest.raises(ConfigurationError, match="JWT_SECRET holds a key"):
+        with pytest.raises(ConfigurationError, match="JWT_SECRET must be random"):
             keys.shared_key(public_pem(RSA_KEY))
+
+    def test_a_secret_that_is_no_text_is_refused(self):
+        with pytest.raises(ConfigurationError, match="JWT_SECRET must be random"):
+            keys.shared_key(os.fsdecode(b"\xff" * 40))
 
     @pytest.mark.parametrize("name", ["none", "None", "RS256", "HS1", ""])
     def test_other_algorithms_than_hs_are_refused(self, name):
@@ -129,7 +133,9 @@ class TestChoice:
         chosen = keys.configured_keys(JobLibSettings(jwt_public_key=public_pem(ED_KEY)))
         assert chosen.algorithms == ("EdDSA",)
 
-    @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://issuer.example", "keys.json", "http://["])
+    @pytest.mark.parametrize(
+        "url", ["file:///etc/passwd", "ftp://issuer.example", "keys.json", "http://["]
+    )
     def test_a_key_address_must_be_http(self, url):
         with pytest.raises(ConfigurationError, match="JWT_JWKS_URL"):
             keys.configured_keys(JobLibSettings(jwt_jwks_url=url))

@@ -125,10 +125,10 @@ def shared_key(secret: str, algorithms: Sequence[str] | None = None) -> FixedKey
     chosen = _chosen_algorithms(algorithms, ("HS256",), allowed=tuple(LEAST_SECRET_BYTES))
     variable = variable_name("jwt_secret")
     least = max(LEAST_SECRET_BYTES[name] for name in chosen)
-    if len(secret.encode()) < least:
+    if len(secret.encode(errors="replace")) < least:
         raise ConfigurationError(f"{variable} is too short: give it at least {least} random bytes.")
     if _prepare(chosen[0], secret) is None:
-        raise ConfigurationError(f"{variable} holds a key or certificate: give it random text.")
+        raise ConfigurationError(f"{variable} must be random UTF-8 text, no key or certificate.")
     return FixedKey(secret, chosen)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
@@ -17,7 +18,9 @@ class JobLibSettings(BaseSettings):
     5.0
     """
 
-    model_config = SettingsConfigDict(env_prefix="ZNDRAW_JOBLIB_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="ZNDRAW_JOBLIB_", env_ignore_empty=True, frozen=True, extra="ignore"
+    )
 
     allowed_categories: list[str] = ["modifiers", "selections", "analysis"]
     worker_timeout_seconds: PositiveSeconds = 60
@@ -41,3 +44,30 @@ class JobLibSettings(BaseSettings):
     max_result_bytes: Annotated[int, Field(ge=1024)] = 16 * 1024 * 1024
     max_waiters: Annotated[int, Field(ge=0)] = 10_000
     task_retention_seconds: PositiveSeconds = 7 * 24 * 3600
+
+
+def on_lambda() -> bool:
+    """Whether this process is a function on AWS Lambda."""
+    return "AWS_LAMBDA_FUNCTION_NAME" in os.environ
+
+
+def server_address(arguments: list[str]) -> str:
+    """Where this server will be reached, by uvicorn's command line and environment.
+
+    >>> server_address(["app:app", "--port", "9000"])
+    'http://127.0.0.1:9000'
+    """
+    host = _option(arguments, "host") or "127.0.0.1"
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - recognised, not bound
+        host = "127.0.0.1"
+    port = _option(arguments, "port") or "8000"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _option(arguments: list[str], name: str) -> str | None:
+    for position, argument in enumerate(arguments):
+        if argument == f"--{name}" and position + 1 < len(arguments):
+            return arguments[position + 1]
+        if argument.startswith(f"--{name}="):
+            return argument.partition("=")[2]
+    return os.environ.get(f"UVICORN_{name.upper()}")

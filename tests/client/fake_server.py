@@ -29,8 +29,13 @@ class Problem(Exception):
     def __init__(self, status: int, slug: str, detail: str = "", **extra: Any) -> None:
         super().__init__(slug)
         self.status = status
-        self.body = {"type": f"/v1/problems/{slug}", "title": slug, "status": status,
-                     "detail": detail or f"this is {slug}", **extra}
+        self.body = {
+            "type": f"/v1/problems/{slug}",
+            "title": slug,
+            "status": status,
+            "detail": detail or f"this is {slug}",
+            **extra,
+        }
 
 
 @dataclass
@@ -90,10 +95,21 @@ class FakeServer:
 
     def add_task(self, job_name: str, payload: Any = None, **more: Any) -> dict[str, Any]:
         with self.changed:
-            task = {"id": str(uuid.uuid4()), "job_name": job_name, "status": "pending",
-                    "room_id": job_name.partition(":")[0], "payload": payload or {},
-                    "created_at": "2026-01-01T00:00:00.000001Z", "worker_id": None, "attempt": 0,
-                    "error": None, "result": None, "reports": [], "starts": 0, **more}
+            task = {
+                "id": str(uuid.uuid4()),
+                "job_name": job_name,
+                "status": "pending",
+                "room_id": job_name.partition(":")[0],
+                "payload": payload or {},
+                "created_at": "2026-01-01T00:00:00.000001Z",
+                "worker_id": None,
+                "attempt": 0,
+                "error": None,
+                "result": None,
+                "reports": [],
+                "starts": 0,
+                **more,
+            }
             self.tasks[task["id"]] = task
             self.changed.notify_all()
             return task
@@ -104,6 +120,14 @@ class FakeServer:
             self._settle(worker_id)
             self.changed.notify_all()
 
+    def calm(self) -> None:
+        """End faults, hooks and claims that are held open, so that everybody can leave at once."""
+        with self.changed:
+            self.away = self.holds_claims = False
+            self.faults.clear()
+            self.on_request = lambda _seen: None
+            self.changed.notify_all()
+
     def until(self, question: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:
         with self.changed:
             assert self.changed.wait_for(question, seconds), f"asked in vain; seen: {self.seen}"
@@ -111,12 +135,11 @@ class FakeServer:
 
     def asked(self, method: str, path: str) -> list[Seen]:
         with self.changed:
-            return [one for one in self.seen
-                    if one.method == method and re.search(path, one.path)]
+            return [one for one in self.seen if one.method == method and re.search(path, one.path)]
 
     # The contract
 
-    def answer(self, seen: Seen) -> tuple[int, Any]:
+    def answer(self, seen: Seen) -> tuple[int, Any]:  # noqa: C901, PLR0911, PLR0912  # routes
         bearer = seen.headers.get("authorization", "").removeprefix("Bearer ")
         if not bearer:
             raise Problem(401, "unauthorized")
@@ -159,8 +182,11 @@ class FakeServer:
         return self._worker_body(worker_id)
 
     def _worker_body(self, worker_id: str) -> dict[str, Any]:
-        body = {"id": worker_id, "last_heartbeat": "2026-01-01T00:00:00.000001Z",
-                "cancel": self.workers[worker_id]["cancel"]}
+        body = {
+            "id": worker_id,
+            "last_heartbeat": "2026-01-01T00:00:00.000001Z",
+            "cancel": self.workers[worker_id]["cancel"],
+        }
         if self.timeout_seconds is not None:
             body["timeout_seconds"] = self.timeout_seconds
         return body
@@ -190,8 +216,12 @@ class FakeServer:
         if name not in self.jobs:
             raise Problem(404, "job-not-found")
         if not isinstance(body.get("payload"), dict):
-            raise Problem(422, "payload-invalid", "It does not fit.",
-                          errors=[{"pointer": "/payload", "message": "no object"}])
+            raise Problem(
+                422,
+                "payload-invalid",
+                "It does not fit.",
+                errors=[{"pointer": "/payload", "message": "no object"}],
+            )
         key = (seen.path, seen.headers.get("idempotency-key", uuid.uuid4().hex))
         if key not in self.replays:
             self.replays[key] = self.add_task(name, body["payload"], room_id=room, sent=body)
@@ -204,7 +234,7 @@ class FakeServer:
             worker = self._worker(body["worker_id"])
             task = self._take(worker, body)
             left = give_up_at - time.monotonic()
-            if task is not None or left <= 0 or self.away:
+            if task is not None or left <= 0 or not self.holds_claims:
                 return {"task": task, "tasks": [task] if task else []}
             self.changed.wait(left)
 
@@ -215,8 +245,12 @@ class FakeServer:
                 return task
         for task in self.tasks.values():
             if task["status"] == "pending" and task["job_name"] in worker["jobs"]:
-                task |= {"status": "claimed", "worker_id": body["worker_id"],
-                         "attempt": task["attempt"] + 1, "request_id": body["request_id"]}
+                task |= {
+                    "status": "claimed",
+                    "worker_id": body["worker_id"],
+                    "attempt": task["attempt"] + 1,
+                    "request_id": body["request_id"],
+                }
                 self.changed.notify_all()
                 return task
         return None
@@ -237,8 +271,9 @@ class FakeServer:
         if "status" in body and not repeated:
             self._move(task, body)
         task["reports"].append(body)
-        task |= {key: body[key] for key in ("error", "result", "progress", "message")
-                 if key in body}
+        task |= {
+            key: body[key] for key in ("error", "result", "progress", "message") if key in body
+        }
         self.changed.notify_all()
         return task
 
@@ -255,8 +290,10 @@ class FakeServer:
         for task in self.tasks.values():
             if task["worker_id"] == worker_id and task["status"] in {"claimed", "running"}:
                 requeue = self.jobs[task["job_name"]].get("on_worker_lost") == "requeue"
-                task |= {"status": "pending" if requeue else "failed",
-                         "error": "Worker disconnected"}
+                task |= {
+                    "status": "pending" if requeue else "failed",
+                    "error": "Worker disconnected",
+                }
 
     # The wire
 
@@ -271,9 +308,7 @@ class FakeServer:
         try:
             yield self
         finally:
-            with self.changed:
-                self.away = True
-                self.changed.notify_all()
+            self.calm()
             self._http.shutdown()
             self._http.server_close()
             thread.join(PATIENCE_SECONDS)
@@ -286,7 +321,7 @@ class FakeServer:
         return Fault(seen.method, seen.path) if self.away else None
 
 
-def _handler_for(server: FakeServer) -> type[BaseHTTPRequestHandler]:
+def _handler_for(server: FakeServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901  # one class
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -306,8 +341,12 @@ def _handler_for(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 status, body = self.outcome_of(seen) if fault is None or fault.act else (0, None)
                 data = b"" if body is None else json.dumps(body, default=list).encode()
             if fault is None:
-                self.reply(status, data, "application/json" if status < 400
-                           else "application/problem+json", {})
+                self.reply(
+                    status,
+                    data,
+                    "application/json" if status < 400 else "application/problem+json",
+                    {},
+                )
             elif fault.status is None:
                 self.cut()
             else:

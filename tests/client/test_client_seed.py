@@ -14,7 +14,7 @@ from jobroom.client.manager import JobManager
 from jobroom.client.stream import TaskStream
 from jobroom.client.task import ClaimedTask
 
-USAGE = textwrap.dedent('''
+USAGE = textwrap.dedent("""
     from pydantic import BaseModel
 
     # Extension classes are Pydantic BaseModels
@@ -38,7 +38,7 @@ USAGE = textwrap.dedent('''
     for task in vis.jobs.listen():
         vis.jobs.heartbeat()  # keep alive during processing
         task.run(vis)
-''')
+""")
 
 
 def test_the_usage_example_runs_with_its_text_unchanged(server, vis, capsys):

@@ -22,9 +22,7 @@ PATH = "/v1/joblib/tasks/t"
 
 def problem(status, slug, **more):
     body = {"type": f"/v1/problems/{slug}", "title": "T", "status": status, "detail": "D", **more}
-    return httpx.Response(
-        status, json=body, headers={"content-type": "application/problem+json"}
-    )
+    return httpx.Response(status, json=body, headers={"content-type": "application/problem+json"})
 
 
 class Script:
@@ -53,11 +51,11 @@ class Script:
         return True
 
     def send(self, method="GET", *, seconds=1000.0, **how):
-        patience = Patience(seconds, pause=self.pause, fatal_500=how.pop("fatal_500", True))
+        patience = Patience(seconds, pause=self.pause, outlive_seconds=how.pop("outlive", 0.0))
         return Transport(self).send(method, PATH, patience=patience, **how)
 
 
-GOOD = httpx.Response(200, json={})
+GOOD = httpx.Response(200, json={"ok": 1})
 AWAY = [
     httpx.ConnectError("refused"),
     httpx.ConnectTimeout(""),
@@ -76,7 +74,7 @@ AWAY = [
 @pytest.mark.parametrize("away", AWAY, ids=repr)
 def test_a_server_that_is_away_is_asked_again(away):
     script = Script(away, away, GOOD)
-    assert script.send().status_code == 200
+    assert script.send() == {"ok": 1}
     assert len(script.requests) == 3
 
 
@@ -125,7 +123,7 @@ def test_a_retry_after_beyond_the_patience_is_not_waited_for():
 
 def test_one_slow_try_does_not_use_up_all_patience():
     script = Script(httpx.ReadTimeout(""), GOOD)
-    assert script.send(seconds=0.001).status_code == 200
+    assert script.send(seconds=0.001) == {"ok": 1}
 
 
 def test_a_pause_that_says_no_ends_the_call():
@@ -145,7 +143,9 @@ def test_repeats_carry_the_same_request_id_and_calls_another():
     assert uuid.UUID(first)
 
 
-@pytest.mark.parametrize("failure", [httpx.ReadTimeout(""), httpx.Response(502, html="x")], ids=repr)
+@pytest.mark.parametrize(
+    "failure", [httpx.ReadTimeout(""), httpx.Response(502, html="x")], ids=repr
+)
 def test_what_must_not_happen_twice_is_not_sent_twice(failure):
     script = Script(failure, GOOD)
     with pytest.raises(errors.StoreUnavailable):
@@ -156,7 +156,7 @@ def test_what_must_not_happen_twice_is_not_sent_twice(failure):
     "failure", [httpx.ConnectError("refused"), problem(503, "store-unavailable")], ids=repr
 )
 def test_what_the_server_certainly_did_not_take_is_always_sent_again(failure):
-    assert Script(failure, GOOD).send("POST", repeatable=False).status_code == 200
+    assert Script(failure, GOOD).send("POST", repeatable=False) == {"ok": 1}
 
 
 def test_an_internal_error_is_raised_or_outlived_as_asked():
@@ -164,7 +164,7 @@ def test_an_internal_error_is_raised_or_outlived_as_asked():
     with pytest.raises(problems.UnexpectedAnswer) as raised:
         Script(broken, GOOD).send()
     assert (raised.value.status, raised.value.detail) == (500, "D")
-    assert Script(broken, GOOD).send(fatal_500=False).status_code == 200
+    assert Script(broken, GOOD).send(outlive=1000.0) == {"ok": 1}
 
 
 def leaves(kind):
@@ -205,8 +205,10 @@ def test_the_places_of_a_validation_error_come_along():
         (httpx.Response(404, html="<html>"), problems.UnexpectedAnswer),
         (httpx.Response(308, headers={"location": "https://x"}), problems.UnexpectedAnswer),
         (httpx.Response(418, json=[1]), problems.UnexpectedAnswer),
-        (httpx.Response(409, content=b"{", headers={"content-type": "application/json"}),
-         problems.UnexpectedAnswer),
+        (
+            httpx.Response(409, content=b"{", headers={"content-type": "application/json"}),
+            problems.UnexpectedAnswer,
+        ),
         (problem(451, "of-another-version"), problems.UnexpectedAnswer),
     ],
 )
@@ -257,6 +259,11 @@ def test_each_path_segment_arrives_as_it_was_given(name):
     assert httpx.URL(f"http://x{raw}").path == f"/v1/joblib/rooms/{name}/jobs/{name}:c:n"
     assert len(raw.split("/")) == 7
     assert script.requests[0].url.query == b""
+
+
+def test_an_empty_name_is_refused_before_it_is_sent():
+    with pytest.raises(errors.ValidationFailed):
+        Api(Script(GOOD)).job("", "a:b:c")
 
 
 class TestConnection:

@@ -160,7 +160,7 @@ def test_a_missing_server_part_is_told_with_the_command_that_helps(
     monkeypatch.setattr(demo, "find_spec", lambda name: None if name == "uvicorn" else name)
     code, _ = run_it(Options())
     assert code == 1
-    assert 'uvicorn is not installed: run  pip install "jobroom[server]"' in capsys.readouterr().err
+    assert 'does not find uvicorn: run  pip install "jobroom[server]"' in capsys.readouterr().err
 
 
 def test_a_folder_that_holds_something_is_not_written_to(
@@ -180,6 +180,15 @@ def test_a_file_is_refused_as_the_folder_to_keep(
     code, _ = run_it(Options(keep=tmp_path / "file"))
     assert code == 1
     assert "cannot be used as a folder" in capsys.readouterr().err
+
+
+def test_without_a_place_for_temporary_files_one_sentence_says_so(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary / "missing"))
+    code, _ = run_it(Options())
+    assert code == 1
+    assert capsys.readouterr().err.startswith("No temporary folder can be made: No such file")
 
 
 def test_a_standstill_is_given_up_after_a_minute(

@@ -9,11 +9,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-import httpx
-
 from jobroom.client import connection
-from jobroom.client.problems import UnexpectedAnswer
-from jobroom.client.transport import CALL, ONCE, Patience, Transport
+from jobroom.client.transport import CALL, ONCE, Json, Patience, Transport
 from jobroom.errors import ValidationFailed
 
 PREFIX = "/v1/joblib"
@@ -22,48 +19,54 @@ SPARE_SECONDS = 10.0
 
 LONGEST_KEY = 255
 
-Json = dict[str, Any]
-
 
 def path_of(*segments: str) -> str:
     """Return the address of these path segments, each percent-encoded as a whole."""
-    return "".join((PREFIX, *(f"/{quote(segment, safe='')}" for segment in segments)))
+    return "".join((PREFIX, *map(_encode, segments)))
+
+
+def _encode(segment: str) -> str:
+    if not segment:
+        raise ValidationFailed("A room, a job and an id have at least one character.")
+    # Literal dots would be taken for a way up, and resolved before they are sent.
+    dots = segment in {".", ".."}
+    return "/" + (segment.replace(".", "%2E") if dots else quote(segment, safe=""))
 
 
 class Api:
     """The REST contract as Python calls; answers are the server's JSON objects."""
 
     def __init__(self, api: connection.ApiManager) -> None:
-        self._transport = Transport(api)
+        self._send = Transport(api).send
 
     def me(self) -> Json:
         """Ask who the token says we are."""
-        return _object(self._transport.send("GET", "/v1/me", patience=CALL))
+        return self._send("GET", "/v1/me", patience=CALL)
 
     def create_worker(self, *, name: str | None = None, patience: Patience = CALL) -> Json:
         """Make an instance worker. A lost answer may leave one more, which never beats."""
         body = {} if name is None else {"name": name}
-        return self._json("POST", path_of("workers"), body, patience=patience)
+        return self._send("POST", path_of("workers"), body=body, patience=patience)
 
     def beat(self, worker_id: str, *, patience: Patience = ONCE) -> Json:
         """Say that the worker is alive; the answer names the tasks it should stop."""
-        return self._json("PATCH", path_of("workers", worker_id), None, patience=patience)
+        return self._send("PATCH", path_of("workers", worker_id), patience=patience)
 
     def delete_worker(self, worker_id: str, *, patience: Patience = CALL) -> None:
         """Take the worker away; its unfinished tasks follow their jobs' policy."""
-        self._transport.send("DELETE", path_of("workers", worker_id), patience=patience)
+        self._send("DELETE", path_of("workers", worker_id), patience=patience)
 
     def register(self, room: str, job: Mapping[str, Any], *, patience: Patience = CALL) -> Json:
         """Register a job and link the worker that ``job`` names."""
-        return self._json("PUT", path_of("rooms", room, "jobs"), job, patience=patience)
+        return self._send("PUT", path_of("rooms", room, "jobs"), body=job, patience=patience)
 
     def jobs(self, room: str) -> Json:
         """Return the first page of the room's jobs and the global ones."""
-        return self._json("GET", path_of("rooms", room, "jobs"), None, patience=CALL)
+        return self._send("GET", path_of("rooms", room, "jobs"), patience=CALL)
 
     def job(self, room: str, full_name: str) -> Json:
         """Return one job with its schema."""
-        return self._json("GET", path_of("rooms", room, "jobs", full_name), None, patience=CALL)
+        return self._send("GET", path_of("rooms", room, "jobs", full_name), patience=CALL)
 
     def submit(
         self,
@@ -75,14 +78,14 @@ class Api:
     ) -> Json:
         """Submit a task; repeating it with its key gives the same task."""
         path = path_of("rooms", room, "tasks", full_name)
-        return self._json("POST", path, task, patience=CALL, headers=_key(idempotency_key))
+        return self._send("POST", path, body=task, patience=CALL, headers=_key(idempotency_key))
 
     def submit_all(
         self, room: str, tasks: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
     ) -> Json:
         """Submit many tasks, all of them or none."""
         path, headers = path_of("rooms", room, "tasks"), _key(idempotency_key)
-        return self._json("POST", path, {"tasks": list(tasks)}, patience=CALL, headers=headers)
+        return self._send("POST", path, body={"tasks": list(tasks)}, patience=CALL, headers=headers)
 
     def claim(
         self, worker_id: str, *, request_id: str, wait: int, patience: Patience
@@ -92,7 +95,7 @@ class Api:
         headers = {"Prefer": f"wait={wait}"} if wait > 0 else None
         body = {"worker_id": worker_id, "request_id": request_id}
         path = path_of("tasks", "claim")
-        answer = self._json("POST", path, body, patience=patience, headers=headers)
+        answer = self._send("POST", path, body=body, patience=patience, headers=headers)
         task = answer.get("task")
         return task if isinstance(task, dict) else None
 
@@ -100,45 +103,22 @@ class Api:
         """Return a task, at its end or after ``wait`` seconds."""
         headers = {"Prefer": f"wait={math.ceil(wait)}"} if wait > 0 else None
         patience = _with_wait(patience, wait)
-        return self._json(
-            "GET", path_of("tasks", task_id), None, patience=patience, headers=headers
-        )
+        return self._send("GET", path_of("tasks", task_id), patience=patience, headers=headers)
 
     def report(
         self, task_id: str, changes: Mapping[str, Any], *, patience: Patience = CALL
     ) -> Json:
         """Report on a task; safe to repeat because ``changes`` carries the attempt."""
-        return self._json("PATCH", path_of("tasks", task_id), changes, patience=patience)
+        return self._send("PATCH", path_of("tasks", task_id), body=changes, patience=patience)
 
     def retry(self, task_id: str) -> Json:
         """Put a failed or cancelled task back to work."""
         path = path_of("tasks", task_id, "retry")
-        return self._json("POST", path, None, patience=CALL, repeatable=False)
+        return self._send("POST", path, patience=CALL, repeatable=False)
 
     def sweep(self) -> Json:
         """Run one sweep now (admins)."""
-        return self._json("POST", path_of("sweep"), None, patience=CALL)
-
-    def _json(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None,
-        *,
-        patience: Patience,
-        headers: Mapping[str, str] | None = None,
-        repeatable: bool = True,
-    ) -> Json:
-        return _object(
-            self._transport.send(
-                method,
-                path,
-                body=body,
-                patience=patience,
-                headers=headers,
-                repeatable=repeatable,
-            )
-        )
+        return self._send("POST", path_of("sweep"), patience=CALL)
 
 
 def _key(idempotency_key: str | None) -> dict[str, str]:
@@ -152,17 +132,3 @@ def _with_wait(patience: Patience, wait: float) -> Patience:
     if wait <= 0:
         return patience
     return replace(patience, timeout=max(patience.timeout, wait + SPARE_SECONDS))
-
-
-def _object(response: httpx.Response) -> Json:
-    try:
-        body = response.json()
-    except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
-        url, status = response.request.url.path, response.status_code
-        detail = "it holds no JSON object; check the server's address"
-        raise UnexpectedAnswer(
-            f"{url} was answered {status}, but {detail}", status=status, detail=detail
-        )
-    return body

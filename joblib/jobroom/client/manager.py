@@ -13,11 +13,11 @@ from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
-from jobroom.client.api import Json
 from jobroom.client.connection import ApiManager, Connection
 from jobroom.client.extension import Category, Extension, category_of
 from jobroom.client.stream import LONGEST_WAIT_SECONDS, TaskStream
 from jobroom.client.task import ClaimedTask, current_task
+from jobroom.client.transport import Json
 from jobroom.client.worker import ProcessWorker, Registration
 from jobroom.domain.lifecycle import is_terminal
 from jobroom.errors import JobNotFound, ValidationFailed
@@ -81,6 +81,13 @@ class JobManager(Mapping[str, type[BaseModel]]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(tuple(self.worker.jobs))
+
+    # Two managers are never the same, whatever they have registered.
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
 
     @overload
     def register(
@@ -223,12 +230,9 @@ class JobManager(Mapping[str, type[BaseModel]]):
         Waits for a claim under way (the interval of ``listen``, at most 10 seconds). Never
         raises; the jobs stay registered here, and ``listen`` comes back with all of them.
         """
-        streams = tuple(self._streams)
-        for stream in streams:
+        for stream in tuple(self._streams):
             stream.stop()
-        for stream in streams:
-            stream.join(min(stream.interval, LONGEST_WAIT_SECONDS) + SPARE_JOIN_SECONDS)
-        self.worker.leave()
+        self.worker.leave(claim_seconds=LONGEST_WAIT_SECONDS + SPARE_JOIN_SECONDS)
 
     def close(self) -> None:
         """Disconnect for good."""

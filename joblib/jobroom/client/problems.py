@@ -42,8 +42,11 @@ def _families(base: type[JobroomError]) -> Iterator[type[JobroomError]]:
             yield from _families(child)
 
 
-# A class further down stands for the slug that it shares with its parent (ValidationFailed).
-_BY_SLUG: dict[str, type[JobroomError]] = {kind.slug: kind for kind in _families(JobroomError)}
+# A class further down stands for the slug that it shares with its parent (ValidationFailed); one
+# that inherits its slug is never an answer.
+_BY_SLUG: dict[str, type[JobroomError]] = {
+    kind.slug: kind for kind in _families(JobroomError) if "slug" in vars(kind)
+}
 _BY_STATUS: dict[int, type[JobroomError]] = {
     HTTPStatus.UNAUTHORIZED: errors.Unauthorized,
     HTTPStatus.FORBIDDEN: errors.Forbidden,
@@ -63,6 +66,21 @@ def problem_of(response: httpx.Response) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) and isinstance(body.get("type"), str) else None
+
+
+def read(response: httpx.Response) -> dict[str, Any] | JobroomError:
+    """Return the answer's JSON object ({} without a body), or the error that it stands for."""
+    if not response.is_success:
+        return error_of(response)
+    if response.status_code == HTTPStatus.NO_CONTENT:
+        return {}
+    try:
+        body = response.json()
+    except (ValueError, RecursionError):
+        body = None
+    if isinstance(body, dict):
+        return body
+    return _unexpected(response, "it holds no JSON object; check the server's address")
 
 
 def error_of(response: httpx.Response) -> JobroomError:

@@ -19,10 +19,9 @@ from typing import Self
 
 from pydantic import ValidationError
 
-from jobroom.client import connection, failure, problems
-from jobroom.client.api import Json
+from jobroom.client import connection, failure
 from jobroom.client.task import ClaimedTask
-from jobroom.client.transport import Patience
+from jobroom.client.transport import Json, Patience
 from jobroom.client.worker import BRIEF, ProcessWorker
 from jobroom.errors import JobroomError
 
@@ -66,27 +65,27 @@ class TaskStream(Iterator[ClaimedTask]):
     def __next__(self) -> ClaimedTask:
         if self._stopped:
             raise StopIteration
-        look = self._begin_look()
+        look = _Look(self._worker, self.interval)
         try:
+            self._begin(look)
             found = look.found.get()
         except BaseException:
             look.abandon()
             look.take_back()
             raise
-        if isinstance(found, JobroomError):
+        if isinstance(found, Exception):
             raise found
         if found is None:
             raise StopIteration
         return found
 
-    def _begin_look(self) -> _Look:
-        look = _Look(self._worker, self.interval)
+    def _begin(self, look: _Look) -> None:
         look.start()
         with self._lock:  # never taken by stop(), which only reads
             self._looks = {one for one in self._looks if one.is_alive()} | {look}
+        self._worker.note_claimer(look)
         if self._stopped:  # before the look was known to stop()
             look.abandon()
-        return look
 
     def stop(self) -> None:
         """End the iteration now; callable from any thread and from a signal handler."""
@@ -94,26 +93,19 @@ class TaskStream(Iterator[ClaimedTask]):
         for look in tuple(self._looks):
             look.abandon()
 
-    def join(self, timeout: float | None = None) -> None:
-        """After ``stop()``: wait until no claim is under way any more."""
-        give_up_at = math.inf if timeout is None else time.monotonic() + timeout
-        for look in tuple(self._looks):
-            left = give_up_at - time.monotonic()
-            look.join(None if timeout is None else max(0.0, left))
-
 
 class _Look(threading.Thread):
     """Looks for one task until there is one or nobody waits for it any more."""
 
     def __init__(self, worker: ProcessWorker, interval: float) -> None:
         super().__init__(name="jobroom-claim", daemon=True)
-        self.found: queue.SimpleQueue[ClaimedTask | JobroomError | None] = queue.SimpleQueue()
+        self.found: queue.SimpleQueue[ClaimedTask | Exception | None] = queue.SimpleQueue()
         self._worker = worker
         self._interval = interval
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._abandoned = False
         self._patience = Patience(
-            math.inf, timeout=CLAIM_TIMEOUT_SECONDS, pause=self._pause, fatal_500=False
+            math.inf, timeout=CLAIM_TIMEOUT_SECONDS, pause=self._pause, outlive_seconds=math.inf
         )
 
     def abandon(self) -> None:
@@ -133,17 +125,11 @@ class _Look(threading.Thread):
 
     def run(self) -> None:
         try:
-            found: ClaimedTask | JobroomError | None = self._search()
-        except JobroomError as trouble:
+            found: ClaimedTask | Exception | None = self._search()
+        except Exception as trouble:  # noqa: BLE001  # raised where the task is waited for
             if self._abandoned:
                 log.debug("claim_abandoned reason=%r", str(trouble))
-                return
             found = trouble
-        except Exception as trouble:  # the thread's edge: the one who waits must hear of it
-            log.exception("claim_failed")
-            found = problems.UnexpectedAnswer(
-                f"The claim failed: {type(trouble).__name__}: {trouble}", status=0, detail=""
-            )
         self.found.put(found)
         if self._abandoned:
             self.take_back()
@@ -171,9 +157,10 @@ class _Look(threading.Thread):
         log.error("task_not_readable task=%s reason=%r", data.get("id"), faults)
         changes = {"status": "failed", "error": f"The worker cannot read this task: {faults}"}
         fence = {key: data[key] for key in ("attempt", "worker_id") if data.get(key) is not None}
-        self._worker.api.report(
-            str(data.get("id")), {**changes, **fence, "final": True}, patience=self._patience
-        )
+        try:
+            self._worker.api.report(str(data.get("id")), {**changes, **fence, "final": True})
+        except JobroomError as refusal:
+            log.warning("report_refused task=%s reason=%r", data.get("id"), str(refusal))
         return None
 
     def _pause(self, seconds: float) -> bool:

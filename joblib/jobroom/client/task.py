@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 from collections.abc import Mapping
@@ -12,9 +13,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from jobroom.client import failure
-from jobroom.client.api import Json
 from jobroom.client.problems import NotJson
-from jobroom.client.transport import ONCE, Patience
+from jobroom.client.transport import ONCE, Json, Patience
 from jobroom.client.worker import BRIEF, Hold, ProcessWorker
 from jobroom.errors import (
     Conflict,
@@ -26,11 +26,12 @@ from jobroom.errors import (
     StoreUnavailable,
     TooManyRequests,
     Unauthorized,
+    WorkerNotFound,
 )
 
 log = logging.getLogger("jobroom.client")
 
-REPORT = Patience(3600.0)
+REPORT = Patience(3600.0, outlive_seconds=30.0)
 """What a task came to is worth more than a call: it outlives an outage of an hour."""
 
 _running: ContextVar[ClaimedTask | None] = ContextVar("jobroom_running_task", default=None)
@@ -212,7 +213,8 @@ class ClaimedTask(BaseModel):
         self._bound().let_go(self._held())
         # While its worker beats, the task would stay as it is for ever: a new worker goes on,
         # and the task of the old one is settled by its job's policy.
-        self._bound().replace(self._held().worker_id)
+        with contextlib.suppress(WorkerNotFound):  # not ours to replace
+            self._bound().replace(self._held().worker_id)
 
     def _last_report(self, patience: Patience, changes: Mapping[str, Any]) -> Json:
         answer = self._report(patience, **changes)

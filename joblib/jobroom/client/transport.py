@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http import HTTPStatus
 from typing import Any
 
 import httpx
@@ -22,6 +21,8 @@ import httpx
 from jobroom import errors
 from jobroom.client import connection, problems
 from jobroom.errors import ConfigurationError, JobroomError, StoreUnavailable
+
+Json = dict[str, Any]
 
 log = logging.getLogger("jobroom.client")
 
@@ -41,14 +42,14 @@ def sleep(seconds: float) -> bool:
 class Patience:
     """How long a call is repeated before it gives up (``seconds``), and how long one try may take.
 
-    ``pause`` waits between two tries and says whether to go on. ``fatal_500`` False also repeats
-    after an internal error, for loops that must outlive a fault of the server.
+    ``pause`` waits between two tries and says whether to go on. ``outlive_seconds`` is how long
+    answers that the contract does not name are borne as well: an internal error, a proxy's page.
     """
 
     seconds: float
     timeout: float = 30.0
     pause: Callable[[float], bool] = sleep
-    fatal_500: bool = True
+    outlive_seconds: float = 0.0
 
 
 ONCE = Patience(0.0)
@@ -112,30 +113,34 @@ class Transport:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         repeatable: bool = True,
-    ) -> httpx.Response:
-        """Return the server's good answer; raises what ``jobroom.errors`` has for a bad one.
+    ) -> Json:
+        """Return the JSON object of a good answer; raises what ``jobroom.errors`` has for others.
 
         ``repeatable`` False repeats only what the server certainly did not take.
         """
         request = _Request(method, path, None if body is None else encode(body), headers)
-        give_up_at = time.monotonic() + patience.seconds
+        began = time.monotonic()
         for retry in itertools.count():
-            result = self._try(request, patience)
-            if isinstance(result, httpx.Response):
+            result = self._try(request, patience.timeout)
+            if isinstance(result, dict):
                 return result
-            self._outage.begin(str(result.error))
-            delay = max(delay_before(retry), result.retry_after)
-            # The first repeat is free: one slow try must not use up all patience.
-            late = retry > 0 and time.monotonic() + delay > give_up_at
-            if patience.seconds <= 0 or late or not (repeatable or result.untaken):
+            if not (repeatable or result.untaken):
                 raise result.error
-            if not patience.pause(delay):
+            if (retry > 0 or patience.seconds <= 0) and not result.busy:
+                # Not at the first failure: a kept connection that was closed is no outage.
+                self._outage.begin(str(result.error))
+            delay = max(delay_before(retry), result.retry_after)
+            odd = isinstance(result.error, problems.UnexpectedAnswer)
+            seconds = patience.outlive_seconds if odd else patience.seconds
+            # The first repeat is free: one slow try must not use up all patience.
+            late = retry > 0 and time.monotonic() + delay > began + seconds
+            if seconds <= 0 or late or not patience.pause(delay):
                 raise result.error
         raise AssertionError  # count() does not end
 
-    def _try(self, request: _Request, patience: Patience) -> httpx.Response | _NotNow:
+    def _try(self, request: _Request, timeout: float) -> Json | _NotNow:
         try:
-            response = self._exchange(request, patience.timeout)
+            response = self._exchange(request, timeout)
         except (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL) as failure:
             # The text of the failure may hold a header, and so the token.
             where = _without_secrets(self.api.base_url)
@@ -145,15 +150,13 @@ class Transport:
             ) from None
         except (httpx.TransportError, httpx.DecodingError) as failure:
             return _unanswered(failure)
-        status = response.status_code
-        if status in problems.AWAY or (
-            status >= HTTPStatus.INTERNAL_SERVER_ERROR and not patience.fatal_500
-        ):
-            return _answered_later(response)
+        found = problems.read(response)
+        if isinstance(found, problems.UnexpectedAnswer) or response.status_code in problems.AWAY:
+            return _answered_later(response, found)
         self._outage.end()
-        if not response.is_success:
-            raise problems.error_of(response)
-        return response
+        if isinstance(found, JobroomError):
+            raise found
+        return found
 
     def _exchange(self, request: _Request, timeout: float) -> httpx.Response:
         http = self.api.http
@@ -188,11 +191,15 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _NotNow:
-    """A try that came to nothing; ``untaken``: the server certainly did not act on it."""
+    """A try that came to nothing.
+
+    ``untaken``: the server certainly did not act on it. ``busy``: it is there, and says so.
+    """
 
     error: JobroomError
     retry_after: float = 0.0
     untaken: bool = False
+    busy: bool = False
 
 
 def _unanswered(failure: httpx.HTTPError) -> _NotNow:
@@ -203,11 +210,12 @@ def _unanswered(failure: httpx.HTTPError) -> _NotNow:
     return _NotNow(error, untaken=isinstance(failure, early))
 
 
-def _answered_later(response: httpx.Response) -> _NotNow:
-    error = problems.error_of(response)
+def _answered_later(response: httpx.Response, found: Json | JobroomError) -> _NotNow:
+    error = found if isinstance(found, JobroomError) else problems.error_of(response)
     own = problems.problem_of(response) is not None
     refused = isinstance(error, errors.StoreUnavailable | errors.TooManyRequests)
-    return _NotNow(error, _retry_after(response), untaken=own and refused)
+    busy = isinstance(error, errors.TooManyRequests)
+    return _NotNow(error, _retry_after(response), untaken=own and refused, busy=busy)
 
 
 def _retry_after(response: httpx.Response) -> float:

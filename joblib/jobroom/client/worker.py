@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,9 +20,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from jobroom.client import connection
-from jobroom.client.api import Api, Json
+from jobroom.client.api import Api
 from jobroom.client.heart import Heart
-from jobroom.client.transport import CALL, ONCE, Patience
+from jobroom.client.transport import CALL, ONCE, Json, Patience
 from jobroom.errors import (
     Forbidden,
     InvalidInput,
@@ -91,6 +92,8 @@ class ProcessWorker:
         self._instance = _Instance(self._adopted)
         self._holds: dict[str, Hold] = {}
         self._heart: Heart | None = None
+        self._claimers_lock = threading.Lock()
+        self._claimers: set[threading.Thread] = set()
         self._left = False
 
     @property
@@ -195,9 +198,7 @@ class ProcessWorker:
         worker_id = self.id
         if worker_id is None:
             return True
-        patience = Patience(
-            0.0, timeout=max(self.beat_seconds, SHORTEST_TRY_SECONDS), fatal_500=False
-        )
+        patience = Patience(0.0, timeout=max(self.beat_seconds, SHORTEST_TRY_SECONDS))
         try:
             answer = self.api.beat(worker_id, patience=patience)
         except WorkerNotFound:
@@ -245,6 +246,11 @@ class ProcessWorker:
         for hold in list(self._holds.values()):
             hold.cancelled = hold.cancelled or hold.worker_id == worker_id
 
+    def note_claimer(self, thread: threading.Thread) -> None:
+        """Remember a running thread that claims, so that leaving can wait for its end."""
+        with self._claimers_lock:  # the other one is held through an outage
+            self._claimers = {one for one in self._claimers if one.is_alive()} | {thread}
+
     # Holding tasks
 
     def hold(self, task_id: str, *, worker_id: str | None, attempt: int | None) -> Hold:
@@ -273,12 +279,16 @@ class ProcessWorker:
 
     # Going
 
-    def leave(self) -> None:
-        """Hand back what was not started, then take the worker off the server; never raises."""
+    def leave(self, *, claim_seconds: float = 0.0) -> None:
+        """Hand back what was not started, then take the worker off the server; never raises.
+
+        ``claim_seconds`` is how long claims under way may take to come to their end first.
+        """
         self._mind_the_fork()
         heart, self._heart, self._left = self._heart, None, True
         if heart is not None:
             heart.stop(timeout=SHORTEST_TRY_SECONDS)
+        self._await_claimers(claim_seconds)
         with self._lock:
             worker_id, self._instance = self._instance.id, _Instance(self._adopted)
             holds = [hold for hold in self._holds.values() if not hold.started]
@@ -292,6 +302,11 @@ class ProcessWorker:
                     self.api.delete_worker(worker_id, patience=BRIEF)
         except JobroomError as failure:
             log.warning("worker_not_signed_off worker=%s reason=%r", worker_id, str(failure))
+
+    def _await_claimers(self, seconds: float) -> None:
+        give_up_at = time.monotonic() + seconds
+        for thread in tuple(self._claimers):
+            thread.join(max(0.0, give_up_at - time.monotonic()))
 
     def _hand_back_quietly(self, hold: Hold) -> None:
         try:

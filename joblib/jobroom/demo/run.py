@@ -19,9 +19,16 @@ from typing import TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from jobroom import tokens
 from jobroom.demo import molecule, scans, summary
-from jobroom.demo.processes import HOST, Children, DemoError, Interrupted, Signals, free_port
+from jobroom.demo.processes import (
+    HOST,
+    LOG_LINES,
+    Children,
+    DemoError,
+    Interrupted,
+    Signals,
+    free_port,
+)
 from jobroom.demo.rest import Rest
 from jobroom.demo.scans import FULL_NAME, ROOM, Scan
 from jobroom.demo.screen import Followed, screen_for
@@ -32,6 +39,7 @@ START_SECONDS = 45.0
 STILL_SECONDS = 60.0
 LOOK_SECONDS = 0.1
 TOKEN_HOURS = 1.0
+SERVER_PARTS = ("jwt", "sqlalchemy", "starlette", "uvicorn")
 
 Answer = TypeVar("Answer")
 
@@ -64,7 +72,7 @@ def run(options: Options, console: Console | None = None) -> int:
 @contextmanager
 def _workspace(keep: Path | None) -> Iterator[Path]:
     if keep is None:
-        with tempfile.TemporaryDirectory(prefix="jobroom-demo-") as folder:
+        with _temporary_folder() as folder:
             yield Path(folder)
         return
     try:
@@ -75,6 +83,13 @@ def _workspace(keep: Path | None) -> Iterator[Path]:
     if used:
         raise DemoError(f"{keep} is not empty: name a new folder to keep the demo's files in.")
     yield keep.resolve()
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="jobroom-demo-")
+    except OSError as error:
+        raise DemoError(f"No temporary folder can be made: {error.strerror}.") from error
 
 
 class _Run:
@@ -111,6 +126,8 @@ class _Run:
         self._conclude(followed)
 
     def _token(self, sub: str) -> str:
+        from jobroom import tokens  # needs the server's parts, which are known to be there by now
+
         return tokens.issue_token(self._secret, sub=sub, rooms=[ROOM], hours=TOKEN_HOURS)
 
     def _say(self, sentence: str) -> None:
@@ -125,7 +142,7 @@ class _Run:
                 *("--host", HOST, "--port", self._url.rpartition(":")[2]),
                 *("--log-level", "warning"),
             ),
-            ZNDRAW_JOBLIB_DATABASE_URL=f"sqlite:///{self._folder / 'jobroom.db'}",
+            ZNDRAW_JOBLIB_DATABASE_URL="sqlite:///jobroom.db",
             ZNDRAW_JOBLIB_JWT_SECRET=self._secret,
         )
         self._wait_for("The server did not become ready", rest.is_ready)
@@ -198,8 +215,9 @@ class _Run:
         self._signals.check()
         name = f"Task {each.scan.number} of {total} ({each.scan.label})"
         if each.task.status is not TaskStatus.COMPLETED:
-            reason = each.task.error or "it gives no reason"
-            raise DemoError(f"{name} ended as {each.task.status}: {reason}")
+            reason = (each.task.error or "It gives no reason.").splitlines()
+            message = f"{name} ended as {each.task.status} instead of completed."
+            raise DemoError(message, log=reason[-LOG_LINES:])
         try:
             curve = scans.read_curve(each.task.result)
         except ValueError as error:
@@ -229,10 +247,10 @@ class Movement:
 
 
 def _require_server_parts() -> None:
-    missing = [name for name in ("uvicorn", "starlette", "sqlalchemy") if find_spec(name) is None]
+    missing = [name for name in SERVER_PARTS if find_spec(name) is None]
     if missing:
         raise DemoError(
-            f"The demo starts a server, and {', '.join(missing)} is not installed: "
+            f"The demo starts a server and does not find {', '.join(missing)}: "
             'run  pip install "jobroom[server]"  first.'
         )
 
@@ -263,14 +281,15 @@ def _print_error(error: DemoError) -> None:
 def _print_farewell(console: Console, keep: Path | None) -> None:
     left = "nothing is left behind" if keep is None else f"database, logs and results are in {keep}"
     console.print(Text(f"Server and workers have ended; {left}."), soft_wrap=True)
+    server = "app:app" if Path("app.py").exists() else "--factory jobroom.bootstrap:create_app"
     steps = (
-        (f"{_commands_folder()}uvicorn app:app", "your own server; it prints a token to use"),
+        (f"{_commands_folder()}uvicorn {server}", "your own server; it prints a token to use"),
         ("curl http://127.0.0.1:8000/readyz", "is it ready?"),
         ("http://127.0.0.1:8000/docs", "every route, in the browser"),
     )
     wide = max(len(command) for command, _ in steps)
     lines = (f"  {command.ljust(wide)}  # {purpose}" for command, purpose in steps)
-    console.print(Text("\n".join(("Next, in the checkout:", *lines))), soft_wrap=True)
+    console.print(Text("\n".join(("Next:", *lines))), soft_wrap=True)
 
 
 def _commands_folder() -> str:

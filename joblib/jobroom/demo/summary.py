@@ -17,7 +17,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 PLAIN_BLOCKS = " .:-=+*%#"
 LEGEND = """\
 radii: van der Waals radii times this    lowest: H-C-N-C angle of lowest energy
-kJ/mol: barrier against a full turn      shape: energy over the first third of it
+kJ/mol: barrier against a full turn      shape: energy over a third of a turn
 """
 CHART_ROWS = 6
 CHART_LABEL = 6

@@ -9,12 +9,16 @@ from jobroom.errors import StoreUnavailable
 from jobroom.service import losing
 from jobroom.service import workers as crew
 from jobroom.service.use_case import reads, writes
-from jobroom.store import jobs, tasks
+from jobroom.store import jobs, tasks, workers
 from jobroom.store.lane import Parked, Refused
 from jobroom.store.transaction import Transaction
 
 MOST_SKIPPED = 1000
 """How many expired or never started tasks one claim ends before it asks to be repeated."""
+
+
+PROMOTED = 100
+"""How many due tasks are made claimable at a time."""
 
 
 class Wish(NamedTuple):
@@ -59,29 +63,48 @@ def claim_tasks(
 
 def take(tx: Transaction, wish: Wish) -> list[TaskView]:
     """Claim for a worker that is known to be alive; what is due by now counts as claimable."""
-    tasks.promote_due(tx, worker_id=wish.worker_id)
+    more_are_due = _promote(tx, wish.worker_id)
     claimed: list[TaskView] = []
     skipped = 0
-    while len(claimed) < wish.limit:
+    while len(claimed) < wish.limit and skipped < MOST_SKIPPED:
         found = tasks.claim_next(
             tx, worker_id=wish.worker_id, start=wish.start, request_id=wish.request_id
         )
         if found is None:
-            expired = tasks.expired_heads(tx, wish.worker_id)
-            if not expired:
+            expired = _end_expired_heads(tx, wish.worker_id)
+            if not expired and not more_are_due:
                 break
-            for head in expired:
-                tasks.fail(tx, head.task, error=EXPIRED)
-            skipped += len(expired)
+            more_are_due = _promote(tx, wish.worker_id) if not expired else more_are_due
+            skipped += expired
         elif found.task.idle_claims > losing.IDLE_CLAIMS:
             never = f"The task was claimed {losing.IDLE_CLAIMS} times and never started."
             tasks.fail(tx, found.task, error=never)
             skipped += 1
         else:
+            _forget_notice(tx, found)
             claimed.append(leased(tx, found))
-        if skipped >= MOST_SKIPPED and not claimed:
-            raise Refused(StoreUnavailable("Many expired tasks were cleared away; claim again."))
+    if skipped >= MOST_SKIPPED and not claimed:
+        raise Refused(StoreUnavailable("Many expired tasks were cleared away; claim again."))
     return claimed
+
+
+def _promote(tx: Transaction, worker_id: str) -> bool:
+    """Make due tasks claimable; True if there may be more of them."""
+    return tasks.promote_due(tx, worker_id=worker_id, limit=PROMOTED) == PROMOTED
+
+
+def _end_expired_heads(tx: Transaction, worker_id: str) -> int:
+    """Fail those of the first tasks that nobody started in time; how many."""
+    expired = tasks.expired_heads(tx, worker_id)
+    for head in expired:
+        tasks.fail(tx, head.task, error=EXPIRED)
+    return len(expired)
+
+
+def _forget_notice(tx: Transaction, found: TaskView) -> None:
+    """The worker was to stop an earlier attempt; now the task is its own again."""
+    if found.task.attempt > 1 and found.task.worker_id is not None:
+        workers.drop_notice(tx, worker_id=found.task.worker_id, task_id=found.task.id)
 
 
 EXPIRED = "The task expired: nobody started it before its expires_at."
@@ -103,3 +126,13 @@ def find_served(tx: Transaction, *, worker_ids: list[str]) -> list[str]:
 def offer(tx: Transaction, *, job_seqs: set[int]) -> None:
     """Let the claims that wait at these jobs try again: another process or the time has acted."""
     tx.claimable.update(dict.fromkeys(job_seqs))
+
+
+@writes
+def give_back(tx: Transaction, *, claimed: list[TaskView], started: bool) -> None:
+    """Undo a claim whose answer reached nobody; nothing is charged and no place is lost."""
+    for found in claimed:
+        task = found.task
+        back = tasks.requeue(tx, task, error=task.error, starts=task.starts - int(started))
+        if back is not None:
+            tx.claimable[task.job_seq] = None

@@ -24,7 +24,8 @@ class Lost(NamedTuple):
 def lose_tasks(tx: Transaction, worker_id: str, *, why: str, most: int | None = 100) -> Lost:
     """Requeue or fail what a worker holds, by each job's policy; ``most`` None takes it all."""
     requeued = failed = 0
-    while held := tasks.list_held_by(tx, worker_id, limit=100):
+    limit = 100 if most is None else min(100, most)
+    while held := tasks.list_held_by(tx, worker_id, limit=limit):
         for found in held:
             if take_away(tx, found.task, why=f"Worker disconnected: worker {worker_id} {why}"):
                 requeued += 1
@@ -66,5 +67,7 @@ def _story(task: Task, why: str) -> str:
     if task.idle_claims >= IDLE_CLAIMS:
         return f"{why}; the task was claimed {task.idle_claims} times and never started."
     times = "once" if task.starts == 1 else f"{task.starts} times"
-    started = f"it was started {times} of {task.max_attempts}" if task.starts else "it never started"
+    started = (
+        f"it was started {times} of {task.max_attempts}" if task.starts else "it never started"
+    )
     return f"{why}; {started} (attempt {task.attempt})."

@@ -253,8 +253,9 @@ def _schema_fault(schema: dict[str, Any], fault: jsonschema_rs.ValidationError) 
 def _reference_fault(schema: dict[str, Any], message: str) -> FieldError:
     """The place of a reference that cannot be followed: the validator names only its target."""
     for path, keyword, uri in references(schema):
-        fragment = unquote(uri.partition("#")[2])
-        if uri in message or (fragment and f"'{fragment}'" in message):
+        fragment = uri.partition("#")[2]
+        names = (f"'{fragment}'", f"'{unquote(fragment)}'") if fragment else ()
+        if uri in message or any(name in message for name in names):
             found = f"{shown(uri)} is not found in the schema; references out of it are refused."
             return FieldError(pointer_to(*path, keyword), found)
     return FieldError("", _cut(message))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from jobroom.domain.records import SweepReport
-from jobroom.service import claiming, sweeping
+from jobroom.service import sweeping
 from jobroom.service.waiting import WaitingClaims
+from jobroom.service.watching import Watcher
 from jobroom.store import dialect, migrate
 from jobroom.store.lane import Hooks, Lane, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jobroom.domain.records import Job, Task
+    from jobroom.domain.records import Task
     from jobroom.service.use_case import UseCase
     from jobroom.settings import JobLibSettings
     from jobroom.store.transaction import Transaction
@@ -23,7 +24,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SWEEP_SECONDS = 20.0
-REMEMBERED_JOBS = 4096
+
+
+class Listener(Protocol):
+    """Who waits for tasks to change."""
+
+    known: dict[str, int]
+    """The tasks waited for, with the row version seen last."""
+
+    def tell(self, changed: list[Task]) -> None:
+        """Called on a lane's thread, after a commit, with the tasks that it changed."""
 
 
 class JobQueue(Hooks):
@@ -60,10 +70,8 @@ class JobQueue(Hooks):
         self.settings = settings
         self.clock_offset = clock_offset
         """Microseconds added to the store's clock in every transaction; for tests."""
-        self.listeners: list[Callable[[list[Task]], None]] = []
-        """Called on a lane's thread after a commit with the tasks that it changed."""
+        self.listeners: list[Listener] = []
         self.waiting = WaitingClaims()
-        self._jobs: dict[tuple[str, str], Job] = {}
         self.database = dialect.open_database(settings)
         migrate.prepare(self.database, settings)
         self.writer = Lane(
@@ -76,6 +84,7 @@ class JobQueue(Hooks):
         self.reader = Lane(
             self.database, settings, write=False, clock_offset=lambda: self.clock_offset
         )
+        self._watcher = Watcher(self)
 
     @classmethod
     def open(cls, settings: JobLibSettings, *, clock_offset: int = 0) -> JobQueue:
@@ -93,6 +102,7 @@ class JobQueue(Hooks):
 
     def close(self) -> None:
         """Answer what waits, then let go of the database."""
+        self._watcher.stop()
         self.writer.close()
         self.reader.close()
 
@@ -130,22 +140,28 @@ class JobQueue(Hooks):
         self.run(sweeping.finish_sweep)
         return total
 
+    def watch(self) -> None:
+        """Somebody waits: look for what other processes and the time bring."""
+        self._watcher.start()
+
     # --- what the writer asks around a group -------------------------------------------------
 
     def park(self, work: Work) -> None:
         """A claim found nothing and waits."""
         self.waiting.park(work)
+        self.watch()
 
     def forget(self, works: list[Work]) -> None:
         """The transaction that parked these was rolled back."""
         for work in works:
             self.waiting.withdraw(work)
 
-    def hand_off(self, tx: Transaction) -> list[Work]:
+    def hand_off(self, tx: Transaction, served: list[Work]) -> None:
         """Claim for those who wait, inside the transaction that made something claimable."""
-        return self.waiting.serve(tx) if self.waiting else []
+        if self.waiting:
+            self.waiting.serve(tx, served)
 
     def committed(self, tx: Transaction) -> None:
         """Tell those who wait for a task what has changed."""
         for listener in self.listeners:
-            listener(tx.changed)
+            listener.tell(tx.changed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobroom.domain import names
 from jobroom.domain.lifecycle import HELD, TaskStatus, is_terminal
 from jobroom.domain.records import MICROSECONDS, Caller, TaskView
 from jobroom.errors import Forbidden, InvalidTaskTransition
@@ -77,13 +76,9 @@ def list_tasks(
     return [_placed(tx, view) for view in page], total
 
 
-@writes
-def retry_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
-    """Make a failed or cancelled task pending again, for its creator or an admin.
-
-    ``starts`` begins again at 0, ``attempt`` goes on, an ``expires_at`` that has passed is
-    cleared (rules, *Retry*, *Time fields*). Raises TaskNotFound, Forbidden, InvalidTaskTransition.
-    """
+@reads
+def check_retry(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
+    """The task that a retry would make pending; raises what ``retry_task`` would raise."""
     found = tasks.get(tx, task_id)
     if found is None or not access.sees_task(caller, found[0].task, found[2]):
         raise access.task_not_found(task_id)
@@ -94,6 +89,17 @@ def retry_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
     if task.status not in (TaskStatus.FAILED, TaskStatus.CANCELLED):
         message = f"Task {task.id} is {task.status}; only a failed or cancelled task is retried."
         raise InvalidTaskTransition(message)
+    return found[0]
+
+
+@writes
+def retry_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
+    """Make a failed or cancelled task pending again, for its creator or an admin.
+
+    ``starts`` begins again at 0, ``attempt`` goes on, an ``expires_at`` that has passed is
+    cleared (rules, *Retry*, *Time fields*). Raises TaskNotFound, Forbidden, InvalidTaskTransition.
+    """
+    task = check_retry(tx, caller=caller, task_id=task_id).task
     expires_at = task.expires_at
     if expires_at is not None and expires_at <= tx.now:
         expires_at = None
@@ -105,9 +111,6 @@ def retry_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
     if ready:
         tx.claimable[task.job_seq] = None
     return done
-
-
-@reads
 
 
 def _seen(tx: Transaction, view: TaskView, last_beat: int | None) -> TaskView:

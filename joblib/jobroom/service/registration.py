@@ -162,11 +162,11 @@ def show_job(tx: Transaction, *, caller: Caller, room_id: str, full_name: str) -
 
 @reads
 def list_jobs(
-    tx: Transaction, *, caller: Caller, room_id: str, limit: int, offset: int
+    tx: Transaction, *, caller: Caller, room_id: str, limit: int, offset: int = 0, after: int = 0
 ) -> tuple[list[JobView], int]:
-    """The jobs that a room sees; with their total."""
+    """The jobs that a room sees, in order of registration; with their total."""
     access.check_room(caller, room_id)
-    found = jobs.list_visible(tx, room_id=room_id, limit=limit, offset=offset)
+    found = jobs.list_visible(tx, room_id=room_id, after=after, limit=limit, offset=offset)
     return [job_view(tx, job) for job in found], jobs.count_visible(tx, room_id)
 
 

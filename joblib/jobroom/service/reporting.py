@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jobroom.domain.lifecycle import HELD, REPORTABLE, TaskStatus, is_terminal
+from jobroom.domain.lifecycle import HELD, REPORTABLE, TERMINAL, TaskStatus, is_terminal
 from jobroom.domain.records import MICROSECONDS, Caller, Task, TaskView
-from jobroom.errors import Forbidden, InvalidTaskTransition, JobroomError
+from jobroom.errors import (
+    FieldError,
+    Forbidden,
+    InvalidTaskTransition,
+    JobroomError,
+    ValidationFailed,
+)
 from jobroom.service import access, claiming
 from jobroom.service.use_case import writes
 from jobroom.store import jobs, tasks, workers
@@ -51,12 +57,35 @@ def report(tx: Transaction, *, caller: Caller, task_id: str, report: Report) -> 
     Raises TaskNotFound, Forbidden, and InvalidTaskTransition where the report comes too late or
     asks for a move that there is not; nothing is changed then but the notice it answers.
     """
-    done = _try(tx, caller, task_id, report, is_admin=False)
-    if done is None:
-        done = _answer_other(tx, caller, task_id, report)
-    elif done.task.worker_id is not None and report.status != TaskStatus.CANCELLED:
-        workers.touch(tx, done.task.worker_id)
-    return _with_next(tx, caller, done, report)
+    _check_sense(report)
+    done = worker_id = None
+    if report.status != TaskStatus.PENDING:
+        done = _try(tx, caller, task_id, report, is_admin=False)
+    if done is not None:
+        worker_id = done.task.worker_id
+    else:
+        done, worker_id = _answer_other(tx, caller, task_id, report)
+    if worker_id is not None and report.status != TaskStatus.CANCELLED:
+        workers.touch(tx, worker_id)
+    return _with_next(tx, caller, done, worker_id, report)
+
+
+def _check_sense(report: Report) -> None:
+    """Refuse a report that says two things at once."""
+    ends = report.status is not None and is_terminal(report.status)
+    if report.result is not None and report.status != TaskStatus.COMPLETED:
+        fault = FieldError("/result", "goes with the status completed only")
+    elif report.error is not None and report.status not in (
+        TaskStatus.FAILED,
+        TaskStatus.CANCELLED,
+    ):
+        fault = FieldError("/error", "goes with the status failed or cancelled only")
+    elif report.claim_next and not ends:
+        fault = FieldError("/claim_next", "goes with completed, failed or cancelled only")
+    else:
+        return
+    message = f"The report does not fit the contract: {fault.pointer} {fault.message}."
+    raise ValidationFailed(message, errors=(fault,))
 
 
 def _try(
@@ -100,39 +129,48 @@ def _cancel(tx: Transaction, params: dict[str, object]) -> TaskView | None:
     return done
 
 
-def _answer_other(tx: Transaction, caller: Caller, task_id: str, report: Report) -> TaskView:
-    """Answer a report whose one statement did not apply."""
+def _answer_other(
+    tx: Transaction, caller: Caller, task_id: str, report: Report
+) -> tuple[TaskView, str | None]:
+    """Answer a report whose one statement did not apply, or that takes the worker from the row.
+
+    The second of the two is the worker that held the task when the report came.
+    """
     found = tasks.get(tx, task_id)
     if found is None or not access.sees_task(caller, found[0].task, found[2]):
         raise access.task_not_found(task_id)
     view, _, holder = found
     task = view.task
     admin = access.is_admin_in(caller, task.room_id)
-    if admin and (done := _try(tx, caller, task_id, report, is_admin=True)) is not None:
-        return done
+    if admin or report.status == TaskStatus.PENDING:
+        done = _try(tx, caller, task_id, report, is_admin=admin)
+        if done is not None:
+            return done, task.worker_id
     mine = admin or holder == caller.identity
     if report.status == TaskStatus.CANCELLED:
         mine = mine or task.created_by_id == caller.identity
-    if mine and _is_repeat(task, report):
-        return _repeated(tx, caller, view, report, is_admin=admin)
-    _check_fence(tx, task, report, holder == caller.identity)
-    if not mine:
+    # Whose it was cannot be told any more: a lost worker's report is late (409), not forbidden.
+    was_lost = holder is None and task.status not in HELD and task.attempt > 0
+    if (mine or (was_lost and report.status != TaskStatus.CANCELLED)) and _is_repeat(task, report):
+        return _repeated(tx, caller, view, report, is_admin=admin), task.worker_id
+    _check_fence(tx, caller, task, report)
+    if not mine and (not was_lost or report.status == TaskStatus.CANCELLED):
         message = f"Task {task.id} is not held by a worker of {caller.identity!r}."
         raise Forbidden(message)
     if report.worker_id is not None and report.worker_id != task.worker_id and task.worker_id:
         message = f"Task {task.id} is held by another worker than {report.worker_id!r}."
-        raise InvalidTaskTransition(message)
+        raise _refused(tx, caller, task, report, InvalidTaskTransition(message))
     done = _slow_report(tx, task, report)
     if done is None:
-        _refuse(tx, task, _impossible(task, report), told=holder == caller.identity)
-    return done
+        raise _refused(tx, caller, task, report, _impossible(task, report))
+    return done, task.worker_id
 
 
 def _is_repeat(task: Task, report: Report) -> bool:
     """Whether this very report is what the row already says (rules, *Reports*)."""
     if report.attempt not in (None, task.attempt):
         return False
-    if report.worker_id not in (None, task.worker_id):
+    if task.worker_id is not None and report.worker_id not in (None, task.worker_id):
         return False
     if report.status == TaskStatus.RUNNING:
         return task.status == TaskStatus.RUNNING
@@ -153,13 +191,13 @@ def _repeated(
     return view
 
 
-def _check_fence(tx: Transaction, task: Task, report: Report, is_holder: bool) -> None:
+def _check_fence(tx: Transaction, caller: Caller, task: Task, report: Report) -> None:
     if report.attempt is not None and report.attempt != task.attempt:
         message = (
             f"Attempt {report.attempt} of task {task.id} is over: the task is {task.status},"
             f" at attempt {task.attempt}. Drop this work and claim again."
         )
-        _refuse(tx, task, InvalidTaskTransition(message), told=is_holder)
+        raise _refused(tx, caller, task, report, InvalidTaskTransition(message))
 
 
 def _slow_report(tx: Transaction, task: Task, report: Report) -> TaskView | None:
@@ -171,7 +209,7 @@ def _slow_report(tx: Transaction, task: Task, report: Report) -> TaskView | None
     if report.status == TaskStatus.FAILED and job is not None:
         again_at = _again_at(tx, job.retry_delay_seconds, starts)
         if task.expires_at is not None and task.expires_at <= (again_at or tx.now):
-            return tasks.fail(tx, task, error=report.error or "")
+            return tasks.fail(tx, task, error=report.error)
         done = tasks.requeue(tx, task, error=report.error, again_at=again_at, starts=starts)
     elif report.status == TaskStatus.PENDING and job is not None:
         if job.on_worker_lost != "requeue" or task.starts >= task.max_attempts:
@@ -208,19 +246,24 @@ def _impossible(task: Task, report: Report) -> InvalidTaskTransition:
     return InvalidTaskTransition(said)
 
 
-def _refuse(tx: Transaction, task: Task, error: JobroomError, *, told: bool) -> None:
+def _refused(
+    tx: Transaction, caller: Caller, task: Task, report: Report, error: JobroomError
+) -> Refused:
     """Refuse a report. Its worker knows now that it should stop: the notice is answered."""
-    if told and task.worker_id is not None:
-        workers.drop_notice(tx, worker_id=task.worker_id, task_id=task.id)
-    raise Refused(error)
+    workers.drop_notices_of(
+        tx, identity=caller.identity, worker_id=report.worker_id, task_id=task.id
+    )
+    return Refused(error)
 
 
-def _with_next(tx: Transaction, caller: Caller, done: TaskView, report: Report) -> Reported:
+def _with_next(
+    tx: Transaction, caller: Caller, done: TaskView, worker_id: str | None, report: Report
+) -> Reported:
     """Claim and start the worker's next task; a repeated report answers the same one again."""
-    if not report.claim_next or done.task.worker_id is None and report.worker_id is None:
+    speaker = worker_id or report.worker_id
+    if not report.claim_next or report.status not in TERMINAL or speaker is None:
         return Reported(done)
-    worker_id = done.task.worker_id or report.worker_id or caller.identity
-    worker = workers.beat(tx, worker_id=worker_id, identity=caller.identity)
+    worker = workers.beat(tx, worker_id=speaker, identity=caller.identity)
     if worker is None:
         return Reported(done)
     request_id = f"next:{done.task.id}:{done.task.attempt}"
@@ -236,4 +279,4 @@ def _with_next(tx: Transaction, caller: Caller, done: TaskView, report: Report) 
 
 def _ended_before(tx: Transaction, done: TaskView) -> bool:
     """Whether the report is a repeat: the one that ended the task has claimed already."""
-    return done.task.completed_at is not None and done.task not in tx.changed
+    return done.task not in tx.changed

@@ -54,6 +54,8 @@ def submit_task(
     """
     access.check_room(caller, room_id)
     access.check_admin_for_global(caller, room_id, "Submitting a task")
+    if job.claim_order == "fair" and (known := _known(tx, caller, new)) is not None:
+        return known  # a repeat must not cost its room a turn
     if job.hidden:
         shown = jobs.show(tx, job.seq)
         if shown is None or shown.schema_version != job.schema_version:

@@ -27,14 +27,19 @@ def begin_sweep(tx: Transaction) -> bool:
     After an outage (of the sweeper, or of everything) workers could not beat; they get one
     worker timeout from the first sweep on before they are judged as usual.
     """
+    again_at = state.get(tx, state.JUDGE_AGAIN_AT)
+    if again_at:
+        # The grace is given once: a schedule slower than the setting says must not mean never.
+        if tx.now >= again_at:
+            state.put(tx, state.JUDGE_AGAIN_AT, 0)
+        return tx.now >= again_at
     finished = state.get(tx, state.SWEEP_FINISHED_AT)
     outage = tx.settings.sweeper_interval_seconds * OUTAGE_INTERVALS * MICROSECONDS
-    if finished is not None and outage and tx.now - finished > outage:
-        again_at = tx.now + int(tx.settings.worker_timeout_seconds * MICROSECONDS)
-        state.put(tx, state.JUDGE_AGAIN_AT, again_at)
-        state.put(tx, state.SWEEP_FINISHED_AT, tx.now)
-        return False
-    return tx.now >= (state.get(tx, state.JUDGE_AGAIN_AT) or 0)
+    if finished is None or not outage or tx.now - finished <= outage:
+        return True
+    grace = int(tx.settings.worker_timeout_seconds * MICROSECONDS)
+    state.put(tx, state.JUDGE_AGAIN_AT, tx.now + grace)
+    return False
 
 
 @writes
@@ -48,8 +53,12 @@ def lose_workers(tx: Transaction) -> SweepReport:
         if not workers.put_to_sleep(tx, worker_id=worker.id, before=before):
             continue
         timeout = tx.settings.worker_timeout_seconds
+        # What is more than a batch is left for the next step: its worker is not active now.
         outcome = losing.lose_tasks(
-            tx, worker.id, why=f"sent no heartbeat for {timeout:g} s", most=None
+            tx,
+            worker.id,
+            why=f"sent no heartbeat for {timeout:g} s",
+            most=BATCH - requeued - failed,
         )
         _let_go(tx, worker)
         lost += 1
@@ -71,7 +80,9 @@ def free_tasks_of_vanished(tx: Transaction) -> SweepReport:
     """(2) Tasks held by workers that no longer exist."""
     requeued = failed = 0
     for worker_id in workers.list_vanished(tx, limit=BATCH):
-        outcome = losing.lose_tasks(tx, worker_id, why="no longer exists", most=BATCH)
+        outcome = losing.lose_tasks(
+            tx, worker_id, why="no longer exists", most=BATCH - requeued - failed
+        )
         requeued += outcome.requeued
         failed += outcome.failed
         if requeued + failed >= BATCH:

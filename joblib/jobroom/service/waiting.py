@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from jobroom.errors import WorkerNotFound
+from jobroom.errors import Forbidden, WorkerNotFound
 from jobroom.service import claiming
-from jobroom.store import workers
+from jobroom.service import workers as crew
 from jobroom.store.lane import Refused
 
 if TYPE_CHECKING:
@@ -57,17 +57,14 @@ class WaitingClaims:
                     work.wish = work.wish._replace(job_seqs=(*work.wish.job_seqs, job_seq))
                     self._by_job.setdefault(job_seq, {})[work] = None
 
-    def serve(self, tx: Transaction) -> list[Work]:
-        """Claim for those who wait at the jobs that got something; return the served ones."""
+    def serve(self, tx: Transaction, served: list[Work]) -> None:
+        """Claim for those who wait at the jobs that got something; add the answered ones."""
         for worker_id, job_seq in tx.joined:
             self.join(worker_id, job_seq)
-        served: list[Work] = []
         for job_seq in tx.claimable:
             while (work := self._first(job_seq)) is not None:
-                if not self._serve(tx, work):
+                if not self._serve(tx, work, served):
                     break
-                served.append(work)
-        return served
 
     def workers(self) -> list[str]:
         """The ids of the workers with a waiting claim."""
@@ -86,26 +83,23 @@ class WaitingClaims:
             self._leaving = False
             return self._serving
 
-    def _serve(self, tx: Transaction, work: Work) -> bool:
+    def _serve(self, tx: Transaction, work: Work, served: list[Work]) -> bool:
         """Answer one claim; False if there is nothing for it and it waits on, in its place."""
         try:
-            wish = work.wish
-            worker = workers.beat(tx, worker_id=wish.worker_id, identity=wish.caller.identity)
-            if worker is None:
-                work.error = WorkerNotFound(
-                    f"Worker {wish.worker_id!r} was deleted or swept while it waited."
-                    " Register again."
-                )
-            else:
-                work.result = claiming.take(tx, wish)
+            # A worker that waits is there: one that was swept asleep meanwhile wakes.
+            crew.speak_for(tx, work.wish.caller, work.wish.worker_id)
+            work.result = claiming.take(tx, work.wish)
         except Refused as refused:
             work.error = refused.error
+        except (Forbidden, WorkerNotFound) as error:
+            work.error = error
         finally:
             with self._lock:
                 self._serving = None
                 answered = bool(work.error or work.result or self._leaving)
                 if answered:
                     self._remove(work)
+                    served.append(work)
         return answered
 
     def _remove(self, work: Work) -> bool:

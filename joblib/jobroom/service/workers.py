@@ -54,9 +54,7 @@ def heartbeat(tx: Transaction, *, caller: Caller, worker_id: str) -> Heartbeat:
     worker = rows.beat(tx, worker_id=worker_id, identity=caller.identity)
     if worker is None:
         worker = _wake(tx, _not_active(tx, caller, worker_id))
-    return Heartbeat(
-        worker, rows.list_notices(tx, worker_id=worker.id, since=tx.now - NOTICE_LIFE)
-    )
+    return Heartbeat(worker, rows.list_notices(tx, worker_id=worker.id, since=tx.now - NOTICE_LIFE))
 
 
 @writes
@@ -81,12 +79,17 @@ def delete_worker(tx: Transaction, *, caller: Caller, worker_id: str) -> None:
 
 @reads
 def list_workers(
-    tx: Transaction, *, caller: Caller, limit: int, offset: int
+    tx: Transaction, *, caller: Caller, limit: int, offset: int = 0, after: str = ""
 ) -> tuple[list[WorkerView], int]:
     """The caller's own workers, an admin's all; with their total."""
     everyone = caller.is_admin and caller.rooms is None
     found = rows.list_of(
-        tx, identity=caller.identity, is_admin=everyone, limit=limit, offset=offset
+        tx,
+        identity=caller.identity,
+        is_admin=everyone,
+        after=after,
+        limit=limit,
+        offset=offset,
     )
     total = rows.count_of(tx, identity=caller.identity, is_admin=everyone)
     return [_view(tx, *row) for row in found], total
@@ -94,11 +97,17 @@ def list_workers(
 
 @reads
 def list_room_workers(
-    tx: Transaction, *, caller: Caller, room_id: str, limit: int, offset: int
+    tx: Transaction,
+    *,
+    caller: Caller,
+    room_id: str,
+    limit: int,
+    offset: int = 0,
+    after: str = "",
 ) -> tuple[list[WorkerView], int]:
     """The workers linked to jobs visible in a room; with their total."""
     access.check_room(caller, room_id)
-    found = rows.list_serving(tx, room_id=room_id, limit=limit, offset=offset)
+    found = rows.list_serving(tx, room_id=room_id, after=after, limit=limit, offset=offset)
     return [_view(tx, *row) for row in found], rows.count_serving(tx, room_id)
 
 

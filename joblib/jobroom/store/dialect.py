@@ -12,9 +12,12 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from jobroom.errors import ConfigurationError
+from jobroom.store import foreign
 from jobroom.store.statement import Statement
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from sqlalchemy.engine import Dialect
 
     from jobroom.settings import JobLibSettings
@@ -44,6 +47,9 @@ class Database(Protocol):
     def foreign_version(self, connection: Any) -> int:
         """A number that changes when somebody else commits; asked outside a transaction."""
 
+    def watch_commits(self) -> AbstractContextManager[foreign.Commits]:
+        """Signs that somebody, perhaps we ourselves, may have committed."""
+
 
 class SQLiteFile:
     """A SQLite file: one writer at a time, readers beside it (write-ahead log)."""
@@ -70,7 +76,10 @@ class SQLiteFile:
             message = f"SQLite 3.35 or newer is needed; this Python has {sqlite3.sqlite_version}."
             raise ConfigurationError(message)
         if not self.path.parent.is_dir():
-            message = f"The folder {self.path.parent} does not exist; make it, or set ZNDRAW_JOBLIB_DATABASE_URL."
+            message = (
+                f"The folder {self.path.parent} does not exist;"
+                " make it, or set ZNDRAW_JOBLIB_DATABASE_URL."
+            )
             raise ConfigurationError(message)
         try:
             return self._connect(read_only=read_only)
@@ -125,6 +134,10 @@ class SQLiteFile:
     def foreign_version(self, connection: sqlite3.Connection) -> int:
         """``data_version``: moves when another connection commits, never for our own commits."""
         return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def watch_commits(self) -> AbstractContextManager[foreign.Commits]:
+        """Every commit writes to the write-ahead log, which lives as long as we have it open."""
+        return foreign.watch_file(self.path.with_name(f"{self.path.name}-wal"))
 
 
 def open_database(settings: JobLibSettings) -> Database:

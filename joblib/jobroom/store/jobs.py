@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, case, delete, exists, func, insert, or_, select, update
+from sqlalchemy import bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from jobroom.domain.records import Job
@@ -171,17 +171,19 @@ _VISIBLE = (
 )
 _LIST = Statement(
     select(job)
-    .where(*_VISIBLE)
-    .order_by(job.c.room_id, job.c.category, job.c.name)
+    .where(*_VISIBLE, job.c.seq > bindparam("after"))
+    .order_by(job.c.seq)
     .limit(bindparam("limit"))
     .offset(bindparam("offset"))
 )
 _COUNT = Statement(select(func.count()).select_from(job).where(*_VISIBLE))
 
 
-def list_visible(tx: Transaction, *, room_id: str, limit: int, offset: int) -> list[Job]:
-    """The jobs that a room sees: its own and the global ones, by name."""
-    rows = tx.rows(_LIST, room_id=room_id, limit=limit, offset=offset)
+def list_visible(
+    tx: Transaction, *, room_id: str, after: int, limit: int, offset: int
+) -> list[Job]:
+    """The jobs that a room sees: its own and the global ones, in order of registration."""
+    rows = tx.rows(_LIST, room_id=room_id, after=after, limit=limit, offset=offset)
     return [Job._make(row) for row in rows]
 
 

@@ -36,7 +36,7 @@ LARGEST_GROUP = 256
 LONGEST_PAUSE_SECONDS = 0.003
 
 
-class Refused(Exception):  # noqa: N818 - a signal to the lane, not an error
+class Refused(Exception):
     """What a use case raises to answer an error and keep what it wrote."""
 
     def __init__(self, error: JobroomError) -> None:
@@ -44,7 +44,7 @@ class Refused(Exception):  # noqa: N818 - a signal to the lane, not an error
         self.error = error
 
 
-class Parked(Exception):  # noqa: N818 - a signal to the lane, not an error
+class Parked(Exception):
     """What a use case raises when its request is to be answered later, by a hand-off."""
 
     def __init__(self, wish: Any) -> None:
@@ -90,9 +90,11 @@ class Hooks:
     def park(self, work: Work) -> None:
         """Keep a request until its ``wish`` can be met."""
 
-    def hand_off(self, tx: Transaction) -> list[Work]:
-        """Serve parked requests inside the transaction; return those that got their answer."""
-        return []
+    def hand_off(self, tx: Transaction, served: list[Work]) -> None:
+        """Serve parked requests inside the transaction; add those that got their answer.
+
+        They are added one by one, so that none is lost where a later one raises.
+        """
 
     def forget(self, works: list[Work]) -> None:
         """These were parked in a transaction that was rolled back."""
@@ -134,6 +136,7 @@ class Lane:
         self._inbox.put(work)
         if self._thread is None:
             self._start()
+        self._turn_away_late()
 
     def call(self, work: Work) -> Any:
         """Run a request on the caller's own thread, with whatever waits; return its result."""
@@ -171,6 +174,16 @@ class Lane:
             if rest:
                 self._run(rest)
             self._connection.close()
+
+    def _turn_away_late(self) -> None:
+        """Answer what was queued at the very moment of closing, after the last look."""
+        if not self._closed:
+            return
+        with self._lock:
+            late = list(self._waiting(LARGEST_GROUP))
+        for work in late:
+            work.error = StoreUnavailable("The queue is shutting down; try again in a moment.")
+        _deliver(late)
 
     def _start(self) -> None:
         with self._lock:
@@ -216,7 +229,7 @@ class Lane:
             for work in group:
                 self._answer(tx, work)
             if tx.claimable:
-                served = self._hooks.hand_off(tx)
+                self._hooks.hand_off(tx, served)
             self._connection.commit()
         except Exception as error:  # noqa: BLE001 - the driver's errors, and faults of our own
             self._roll_back(group)

@@ -56,9 +56,7 @@ def _page(statuses: int, *, of_job: bool) -> Statement:
         .limit(bindparam("limit"))
         .offset(bindparam("offset"))
     )
-    return Statement(
-        select(*tasks.VIEW).where(task.c.seq.in_(page)).order_by(task.c.seq.desc())
-    )
+    return Statement(select(*tasks.VIEW).where(task.c.seq.in_(page)).order_by(task.c.seq.desc()))
 
 
 @cache

@@ -16,6 +16,8 @@ Every constraint and index has a name, so that a migration can speak of it.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -46,7 +48,7 @@ metadata = MetaData(
 Sequence = BigInteger().with_variant(Integer, "sqlite")
 
 
-def _where(condition: str) -> dict[str, object]:
+def _where(condition: str) -> dict[str, Any]:
     """The predicate of a partial index, spelled once for both families of databases."""
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
@@ -153,7 +155,8 @@ task = Table(
     Column("version", Integer, nullable=False),
     UniqueConstraint("id", name="uq_task_id"),
     CheckConstraint(
-        "status IN ('blocked', 'pending', 'claimed', 'running', 'completed', 'failed', 'cancelled')",
+        "status IN ('blocked', 'pending', 'claimed', 'running',"
+        " 'completed', 'failed', 'cancelled')",
         name="status",
     ),
     CheckConstraint(

@@ -257,7 +257,8 @@ _WAITED_FOR = Statement(
     .where(
         worker_job_link.c.worker_id == bindparam("worker_id"),
         or_(
-            exists(select(literal(1)).where(*_CLAIMABLE).correlate(worker_job_link)),
+            # Not EXISTS: it drops the order, and with it the index that holds nothing delayed.
+            _HEAD_OF_JOB.is_not(None),
             exists(
                 select(literal(1))
                 .where(
@@ -398,14 +399,12 @@ _AT_ATTEMPT = (
 _END = Statement(
     update(task)
     .where(*_AT_ATTEMPT)
-    .values(
-        status=literal("failed"), error=bindparam("told_error"), version=NEXT_VERSION, **_ENDED
-    )
+    .values(status=literal("failed"), error=bindparam("told_error"), version=NEXT_VERSION, **_ENDED)
     .returning(*VIEW)
 )
 
 
-def fail(tx: Transaction, was: Task, *, error: str) -> TaskView | None:
+def fail(tx: Transaction, was: Task, *, error: str | None) -> TaskView | None:
     """End a task as failed if it is still as it was read."""
     return _changed(
         tx,

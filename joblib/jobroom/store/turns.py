@@ -59,5 +59,3 @@ def take(tx: Transaction, *, job_seq: int, priority: int, room_id: str) -> int:
         _TAKE, job_seq=job_seq, priority=priority, room_id=room_id, after_served=served + 1
     )
     return int(rows[0][0]) - 1
-
-

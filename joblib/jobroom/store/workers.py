@@ -170,7 +170,7 @@ _SEEN_BY = and_(
 )
 _LIST = Statement(
     select(worker, _JOB_COUNT, _RUNNING)
-    .where(_SEEN_BY)
+    .where(_SEEN_BY, worker.c.id > bindparam("after"))
     .order_by(worker.c.id)
     .limit(bindparam("limit"))
     .offset(bindparam("offset"))
@@ -179,11 +179,16 @@ _COUNT = Statement(select(func.count()).select_from(worker).where(_SEEN_BY))
 
 
 def list_of(
-    tx: Transaction, *, identity: str, is_admin: bool, limit: int, offset: int
+    tx: Transaction, *, identity: str, is_admin: bool, after: str, limit: int, offset: int
 ) -> list[tuple[Worker, int, int]]:
     """The caller's active workers (an admin's: all), each with its jobs and held tasks counted."""
     rows = tx.rows(
-        _LIST, identity=identity, is_admin=int(is_admin), limit=limit, offset=offset
+        _LIST,
+        identity=identity,
+        is_admin=int(is_admin),
+        after=after,
+        limit=limit,
+        offset=offset,
     )
     return [(Worker._make(row[:-2]), row[-2], row[-1]) for row in rows]
 
@@ -206,7 +211,7 @@ _SERVING = (
 )
 _LIST_SERVING = Statement(
     select(worker, _JOB_COUNT, _RUNNING)
-    .where(*_SERVING)
+    .where(*_SERVING, worker.c.id > bindparam("after"))
     .order_by(worker.c.id)
     .limit(bindparam("limit"))
     .offset(bindparam("offset"))
@@ -215,10 +220,10 @@ _COUNT_SERVING = Statement(select(func.count()).select_from(worker).where(*_SERV
 
 
 def list_serving(
-    tx: Transaction, *, room_id: str, limit: int, offset: int
+    tx: Transaction, *, room_id: str, after: str, limit: int, offset: int
 ) -> list[tuple[Worker, int, int]]:
     """The active workers linked to a job that the room sees."""
-    rows = tx.rows(_LIST_SERVING, room_id=room_id, limit=limit, offset=offset)
+    rows = tx.rows(_LIST_SERVING, room_id=room_id, after=after, limit=limit, offset=offset)
     return [(Worker._make(row[:-2]), row[-2], row[-1]) for row in rows]
 
 
@@ -227,7 +232,9 @@ def count_serving(tx: Transaction, room_id: str) -> int:
     return int(tx.rows(_COUNT_SERVING, room_id=room_id)[0][0])
 
 
-_COUNTS = Statement(select(_JOB_COUNT, _RUNNING).select_from(worker).where(worker.c.id == bindparam("key")))
+_COUNTS = Statement(
+    select(_JOB_COUNT, _RUNNING).select_from(worker).where(worker.c.id == bindparam("key"))
+)
 
 
 def counts(tx: Transaction, worker_id: str) -> tuple[int, int]:
@@ -270,8 +277,26 @@ _DROP_NOTICE = Statement(
 
 
 def drop_notice(tx: Transaction, *, worker_id: str, task_id: str) -> None:
-    """The worker has reported on the task: it knows."""
+    """The worker has claimed the task again: there is nothing to stop."""
     tx.change(_DROP_NOTICE, worker_id=worker_id, task_id=task_id)
+
+
+_DROP_NOTICES_OF = Statement(
+    delete(notice).where(
+        notice.c.task_id == bindparam("task_id"),
+        notice.c.worker_id.in_(
+            select(worker.c.id).where(
+                worker.c.identity == bindparam("identity"),
+                or_(bindparam("worker_sent").is_(None), worker.c.id == bindparam("worker_sent")),
+            )
+        ),
+    )
+)
+
+
+def drop_notices_of(tx: Transaction, *, identity: str, worker_id: str | None, task_id: str) -> None:
+    """The workers of this identity (or the one that is named) have reported on the task."""
+    tx.change(_DROP_NOTICES_OF, identity=identity, worker_sent=worker_id, task_id=task_id)
 
 
 _DROP_OLD_NOTICES = Statement(

@@ -138,7 +138,8 @@ def upgrade() -> None:
             name=op.f("ck_task_ended"),
         ),
         sa.CheckConstraint(
-            "status IN ('blocked', 'pending', 'claimed', 'running', 'completed', 'failed', 'cancelled')",
+            "status IN ('blocked', 'pending', 'claimed', 'running',"
+            " 'completed', 'failed', 'cancelled')",
             name=op.f("ck_task_status"),
         ),
         sa.CheckConstraint(

@@ -1,0 +1,143 @@
+"""Where the parts meet: settings, queue and door become one application."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+from contextlib import asynccontextmanager, contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from jobroom import keys, scheduler, tokens
+from jobroom.http import asgi
+from jobroom.http.auth import Authenticator, BearerAuthenticator, CallableAuthenticator
+from jobroom.http.door import Door
+from jobroom.service.queue import JobQueue
+from jobroom.settings import JobLibSettings, on_lambda, server_address
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from starlette.applications import Starlette
+
+FIRST_TOKEN_HOURS = 8
+
+
+def create_app(
+    settings: JobLibSettings | None = None,
+    *,
+    queue: JobQueue | None = None,
+    authenticator: Authenticator | None = None,
+    get_current_identity: Callable[[Any], Any] | None = None,
+    get_is_admin: Callable[[Any], Any] | None = None,
+    me: bool = True,
+) -> Starlette:
+    """The application, to be served by itself or mounted in a host's.
+
+    ``settings`` default to the environment's, read at the first use; nothing is opened before
+    that. ``queue``: an open one that the caller closes. ``get_current_identity(request) -> str``
+    and ``get_is_admin(request) -> bool`` (the seed's names, sync or async) replace bearer tokens
+    by the host's own idea of who asks; ``authenticator`` replaces all of it. ``me`` False: the
+    host serves ``/v1/me`` itself.
+    """
+    read_settings = cache(lambda: settings or (queue.settings if queue else JobLibSettings()))
+    door = Door(
+        read_settings,
+        open_queue=lambda: queue or JobQueue.open(read_settings()),
+        open_authenticator=lambda: (
+            authenticator
+            or _host_authenticator(get_current_identity, get_is_admin)
+            or _bearer_authenticator(read_settings())[0]
+        ),
+        close_queue=lambda opened: None if opened is queue else opened.close(),
+    )
+    is_open_by_token = authenticator is None and get_current_identity is None
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        if is_open_by_token:
+            _greet(read_settings())
+        try:
+            with scheduler.sweeping(door.queue), _stopping_long_polls(door):
+                yield
+        finally:
+            door.close()
+
+    return asgi.build_app(door, me=me, lifespan=lifespan)
+
+
+def _host_authenticator(
+    get_current_identity: Callable[[Any], Any] | None,
+    get_is_admin: Callable[[Any], Any] | None,
+) -> Authenticator | None:
+    if get_current_identity is None:
+        return None
+    return CallableAuthenticator(get_current_identity, get_is_admin)
+
+
+def _bearer_authenticator(settings: JobLibSettings) -> tuple[Authenticator, bool]:
+    """The verifier of the settings' tokens, and whether it goes by a key of our own making."""
+    verifier, local_key = tokens.verifier_from_settings(
+        settings,
+        local_key_path=keys.local_key_path(settings.database_url),
+        allow_local=not on_lambda(),
+    )
+    return BearerAuthenticator(verifier), local_key is not None
+
+
+def _greet(settings: JobLibSettings) -> None:
+    """On a server with nothing configured: a token, and a line that uses it."""
+    _, is_local = _bearer_authenticator(settings)
+    if not is_local:
+        return
+    token = tokens.token_for_settings(settings, sub="local", is_admin=True, hours=FIRST_TOKEN_HOURS)
+    address = server_address(sys.argv[1:])
+    key_path = keys.local_key_path(settings.database_url)
+    lines = (
+        "",
+        f"jobroom keeps its work in {settings.database_url}; its key is in {key_path}.",
+        f"A token for you (admin, {FIRST_TOKEN_HOURS} hours; make more with `jobroom token`):",
+        "",
+        f"  {token}",
+        "",
+        "Try it:",
+        "",
+        f'  curl -H "Authorization: Bearer {token}" {address}/v1/me',
+        "",
+        f"Documentation: {address}/docs",
+        "",
+    )
+    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def _stopping_long_polls(door: Door) -> Iterator[None]:
+    """Answer the long-polls as soon as the server is told to stop.
+
+    A server waits for its open requests before it ends the lifespan, so the signal is the only
+    word of it; the server's own handler goes on after ours.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    replaced: dict[int, Any] = {}
+
+    def stop(number: int, frame: Any) -> None:
+        loop.call_soon_threadsafe(door.stop_waiting)
+        replaced[number](number, frame)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        handler = signal.getsignal(number)
+        if callable(handler):
+            replaced[number] = handler
+            signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in replaced.items():
+            if signal.getsignal(number) is stop:
+                signal.signal(number, handler)

@@ -1,0 +1,128 @@
+"""What the endpoints share: the queue, who may come in, and the way answers come back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from jobroom.http.longpoll import TaskWatch
+from jobroom.service import payloads
+from jobroom.store.lane import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.types import Scope
+
+    from jobroom.domain.records import Job
+    from jobroom.http.auth import Authenticator
+    from jobroom.service.queue import JobQueue
+    from jobroom.service.use_case import UseCase
+    from jobroom.settings import JobLibSettings
+    from jobroom.tokens import Identity
+
+REMEMBERED_JOBS = 4096
+
+
+class Door:
+    """One application's door. The queue is opened by ``open_queue`` when it is first needed.
+
+    Nothing is opened at import: on Lambda, and mounted in a host, no lifespan runs, so the first
+    request opens the queue (design, *Name and layout*).
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], JobLibSettings],
+        open_queue: Callable[[], JobQueue],
+        open_authenticator: Callable[[], Authenticator],
+        close_queue: Callable[[JobQueue], None],
+    ) -> None:
+        self._settings = settings
+        self._open_queue = open_queue
+        self._open_authenticator = open_authenticator
+        self._close_queue = close_queue
+        self._queue: JobQueue | None = None
+        self._authenticator: Authenticator | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self.waiters = 0
+        self.watch = TaskWatch(lambda: self.queue.watch())
+        self.jobs: dict[str, Job] = {}
+        self.schemas = payloads.SchemaCache()
+        self.readiness: tuple[float, bool] = (0.0, False)
+
+    @property
+    def settings(self) -> JobLibSettings:
+        """The settings, read when first needed."""
+        return self._settings()
+
+    @property
+    def queue(self) -> JobQueue:
+        """The queue, opened when first needed."""
+        if self._queue is None:
+            self._queue = self._open_queue()
+            self._queue.listeners.append(self.watch)
+        return self._queue
+
+    @property
+    def stopping(self) -> asyncio.Event:
+        """Set when the server stops: long-polls answer then."""
+        self._enter()
+        assert self._stopping is not None  # noqa: S101 - made by _enter
+        return self._stopping
+
+    def authenticate(self, scope: Scope) -> Identity | Awaitable[Identity]:
+        """Say who sent the request; raises Unauthorized."""
+        if self._authenticator is None:
+            self._authenticator = self._open_authenticator()
+        return self._authenticator.authenticate(scope)
+
+    def post(self, use_case: UseCase[Any, Any], kwargs: dict[str, Any]) -> Work:
+        """Queue a use case; ``work.future`` gets the result on the running loop."""
+        loop = self._enter()
+        work = Work(use_case.rule, kwargs, self._settle_soon, loop.create_future())
+        self.queue.post(use_case, work)
+        return work
+
+    def remember(self, job: Job) -> None:
+        """Keep a job for the next submissions; its version is checked with each."""
+        if len(self.jobs) >= REMEMBERED_JOBS:
+            self.jobs.clear()
+        self.jobs[job.full_name] = job
+
+    def stop_waiting(self) -> None:
+        """Answer all long-polls now, and none waits any more; called on the loop."""
+        self.stopping.set()
+
+    def close(self) -> None:
+        """Let go of the queue if it was opened."""
+        if self._queue is not None:
+            self._queue.listeners.remove(self.watch)
+            self._close_queue(self._queue)
+            self._queue = None
+
+    def _enter(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            # A new loop in the same process: warm calls on Lambda after a foreign asyncio.run.
+            self._loop, self._stopping = loop, asyncio.Event()
+            self.watch.enter(loop)
+        return loop
+
+    def _settle_soon(self, works: list[Work]) -> None:
+        """A lane has finished a group: one call wakes the loop for all of it."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(_settle, works)
+
+
+def _settle(works: list[Work]) -> None:
+    for work in works:
+        future: asyncio.Future[Any] = work.future
+        if future.done():
+            continue
+        if work.error is not None:
+            future.set_exception(work.error)
+        else:
+            future.set_result(work.result)

@@ -1,0 +1,75 @@
+"""Endpoints of jobs: register, show, list."""
+
+from __future__ import annotations
+
+from anyio import to_thread
+
+from jobroom import wire
+from jobroom.http import paging, render
+from jobroom.http.exchange import Call, Reply, reply
+from jobroom.service import payloads, registration
+
+LARGE_SCHEMA = 16 * 1024
+
+
+async def register_job(call: Call) -> Reply:
+    """Make a job known and link the caller's worker."""
+    body = await call.body(wire.RegisterJob, limit=call.door.settings.max_body_bytes)
+    schema = call.raw("schema") or "{}"
+    if len(schema) > LARGE_SCHEMA:
+        await to_thread.run_sync(lambda: payloads.check_schema(body.job_schema, at="/schema"))
+    else:
+        payloads.check_schema(body.job_schema, at="/schema")
+    spec = registration.JobSpec(
+        category=body.category,
+        name=body.name,
+        schema=schema,
+        description=body.description,
+        max_attempts=body.max_attempts,
+        on_worker_lost=body.on_worker_lost,
+        claim_order=body.order,
+        retry_delay_seconds=body.retry_delay_seconds,
+        timeout_seconds=body.timeout_seconds,
+        claim_timeout_seconds=body.claim_timeout_seconds,
+        result_ttl_seconds=body.result_ttl_seconds,
+        validate=body.check_payload,
+    )
+    done: registration.Registered = await call.run(
+        registration.register_job,
+        caller=call.caller,
+        room_id=call.path("room_id"),
+        spec=spec,
+        worker_id=body.worker_id,
+        replace=body.replace,
+    )
+    call.door.jobs.pop(done.view.job.full_name, None)
+    document = render.job_document(done.view, worker_id=done.worker_id)
+    return reply(document, status=201 if done.created else 200)
+
+
+async def show_job(call: Call) -> Reply:
+    """A job with its schema and its live workers."""
+    view = await call.run(
+        registration.show_job,
+        caller=call.caller,
+        room_id=call.path("room_id"),
+        full_name=call.path("full_name"),
+    )
+    return reply(render.job_document(view))
+
+
+async def list_jobs(call: Call) -> Reply:
+    """The jobs that a room sees."""
+    asked = paging.page(call)
+    views, total = await call.run(
+        registration.list_jobs,
+        caller=call.caller,
+        room_id=call.path("room_id"),
+        limit=asked.limit + 1 if asked.limit else 0,
+        offset=asked.offset,
+        after=paging.number(asked.after),
+    )
+    document = paging.page_document(
+        asked, views, total, key=lambda view: view.job.seq, show=render.job_summary
+    )
+    return reply(document)

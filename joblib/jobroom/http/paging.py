@@ -1,0 +1,188 @@
+"""Pages of lists: their parameters, and cursors that carry their filters."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jobroom.domain.lifecycle import TaskStatus
+from jobroom.errors import FieldError, ValidationFailed
+from jobroom.http import render
+from jobroom.store.lists import COUNT_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jobroom.domain.records import TaskView
+    from jobroom.http.exchange import Call
+
+DEFAULT_LIMIT = 50
+LARGEST_LIMIT = 500
+LARGEST_OFFSET = 1_000_000
+LARGEST_SEQ = 2**62
+
+
+class Page(NamedTuple):
+    """Which part of a list: by offset, or after the item that a cursor names."""
+
+    limit: int
+    offset: int
+    after: Any = None
+    filters: dict[str, Any] = {}  # noqa: RUF012 - a named tuple's default, never changed
+
+
+class TaskPage(NamedTuple):
+    """Which tasks a list shows, and which part of them."""
+
+    limit: int
+    offset: int
+    before: int | None
+    statuses: tuple[str, ...]
+    full_name: str | None
+    created_by_id: str | None
+
+
+def one(call: Call, name: str) -> str | None:
+    """A query parameter that may be sent once."""
+    values = call.query().get(name)
+    if values is None:
+        return None
+    if len(values) > 1:
+        raise _refused(name, "is sent more than once")
+    return values[0]
+
+
+def flag(call: Call, name: str) -> bool:
+    """A query parameter that is ``true`` or ``false``."""
+    text = one(call, name)
+    if text not in (None, "true", "false"):
+        raise _refused(name, "must be true or false")
+    return text == "true"
+
+
+def _whole(call: Call, name: str, default: int, largest: int) -> int:
+    text = one(call, name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= largest):
+        raise _refused(name, f"must be a whole number from 0 to {largest}")
+    return int(text)
+
+
+def page(call: Call) -> Page:
+    """The parameters ``limit``, ``offset`` and ``cursor``; both of the last two are too many."""
+    limit = _whole(call, "limit", DEFAULT_LIMIT, LARGEST_LIMIT)
+    cursor = one(call, "cursor")
+    if cursor is None:
+        return Page(limit, _whole(call, "offset", 0, LARGEST_OFFSET))
+    if one(call, "offset") is not None:
+        raise _refused("cursor", "and offset exclude each other")
+    after, filters = _read_cursor(cursor)
+    return Page(limit, 0, after, filters)
+
+
+def task_page(call: Call, full_name: str | None) -> TaskPage:
+    """The parameters of a list of tasks; what a cursor carries need not be sent again."""
+    asked = page(call)
+    statuses = _statuses(call)
+    created_by_id = one(call, "created_by_id")
+    before = asked.after
+    if before is not None:
+        sent = _filters(statuses, full_name, created_by_id)
+        if not isinstance(before, int) or not 0 <= before <= LARGEST_SEQ:
+            raise _refused("cursor", "is not a cursor of this list")
+        if any(value not in (None, [], asked.filters.get(key)) for key, value in sent.items()):
+            raise _refused("cursor", "belongs to a list with other filters")
+        statuses = tuple(asked.filters["status"])
+        full_name, created_by_id = asked.filters["job"], asked.filters["created_by_id"]
+    return TaskPage(asked.limit, asked.offset, before, statuses, full_name, created_by_id)
+
+
+def _statuses(call: Call) -> tuple[str, ...]:
+    values = [text for value in call.query().get("status", ()) for text in value.split(",")]
+    known = {status.value for status in TaskStatus}
+    if not set(values) <= known:
+        raise _refused("status", f"must be of {', '.join(TaskStatus)}")
+    return tuple(sorted(set(values)))
+
+
+def _filters(
+    statuses: Sequence[str], full_name: str | None, created_by_id: str | None
+) -> dict[str, Any]:
+    return {"status": list(statuses), "job": full_name, "created_by_id": created_by_id}
+
+
+def task_page_document(asked: TaskPage, views: list[TaskView], total: int) -> dict[str, Any]:
+    """A page of tasks; one view more than asked for means that there is a next page."""
+    shown = views[: asked.limit]
+    cursor = None
+    if len(views) > asked.limit > 0:
+        filters = _filters(asked.statuses, asked.full_name, asked.created_by_id)
+        cursor = _cursor(shown[-1].task.seq, filters)
+    return render.page(
+        [render.task_document(view, in_list=True) for view in shown],
+        total=min(total, COUNT_LIMIT),
+        limit=asked.limit,
+        offset=asked.offset,
+        next_cursor=cursor,
+        total_capped=total > COUNT_LIMIT,
+    )
+
+
+def page_document(
+    asked: Page, items: list[Any], total: int, *, key: Callable[[Any], Any], show: Callable[..., Any]
+) -> dict[str, Any]:
+    """A page of a list whose cursor is ``key`` of its last item."""
+    shown = items[: asked.limit]
+    more = len(items) > asked.limit > 0
+    return render.page(
+        [show(item) for item in shown],
+        total=total,
+        limit=asked.limit,
+        offset=asked.offset,
+        next_cursor=_cursor(key(shown[-1]), {}) if more else None,
+    )
+
+
+def number(after: Any) -> int:
+    """Where a cursor over numbers goes on; 0 is the beginning."""
+    if after is None:
+        return 0
+    if not isinstance(after, int) or not 0 <= after <= LARGEST_SEQ:
+        raise _refused("cursor", "is not one that this list gave")
+    return after
+
+
+def text(after: Any) -> str:
+    """Where a cursor over text goes on; the empty text is the beginning."""
+    if after is None:
+        return ""
+    if not isinstance(after, str):
+        raise _refused("cursor", "is not one that this list gave")
+    return after
+
+
+def _cursor(after: int | str, filters: dict[str, Any]) -> str:
+    text = json.dumps([after, filters], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[Any, dict[str, Any]]:
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        after, filters = json.loads(text)
+        wanted = {"status": list, "job": (str, type(None)), "created_by_id": (str, type(None))}
+        if filters and not all(isinstance(filters[key], kind) for key, kind in wanted.items()):
+            raise ValueError  # noqa: TRY301 - one answer to every broken cursor
+        if filters and not set(filters["status"]) <= {s.value for s in TaskStatus}:
+            raise ValueError  # noqa: TRY301
+    except (ValueError, TypeError, KeyError, RecursionError, binascii.Error) as error:
+        raise _refused("cursor", "is not one that this list gave") from error
+    return after, filters
+
+
+def _refused(name: str, why: str) -> ValidationFailed:
+    fault = FieldError(f"/{name}", why)
+    return ValidationFailed(f"The query parameter {name} {why}.", errors=(fault,))

@@ -1,0 +1,84 @@
+"""Endpoints beside the queue's own: who am I, health, the sweep, and the documents."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from anyio import to_thread
+
+from jobroom import __version__
+from jobroom.errors import JobroomError, StoreUnavailable
+from jobroom.http import openapi, pages, render
+from jobroom.http.exchange import Call, Reply, reply
+from jobroom.service import access, health
+
+if TYPE_CHECKING:
+    from jobroom.http.routespec import RouteSpec
+
+VERDICT_SECONDS = 1.0
+
+
+async def me(call: Call) -> Reply:
+    """Who the token says the caller is."""
+    caller = call.caller
+    rooms = None if caller.rooms is None else sorted(caller.rooms)
+    return reply({"id": caller.identity, "is_admin": caller.is_admin, "rooms": rooms})
+
+
+async def healthz(call: Call) -> Reply:
+    """The process answers."""
+    return reply({"status": "ok"})
+
+
+async def readyz(call: Call) -> Reply:
+    """The store takes writes; the verdict is kept for a second (rules, *Sweep*)."""
+    checked_at, ready = call.door.readiness
+    if time.monotonic() - checked_at > VERDICT_SECONDS:
+        try:
+            await call.run(health.check_writable)
+            ready = True
+        except JobroomError:
+            ready = False
+        call.door.readiness = (time.monotonic(), ready)
+    if not ready:
+        raise StoreUnavailable("The store does not take writes now; it is being retried.")
+    return reply({"status": "ready"})
+
+
+async def sweep(call: Call) -> Reply:
+    """One sweep now, for any scheduler that can send a request."""
+    access.check_admin(call.caller, "Sweeping")
+    return reply(render.sweep_document(await to_thread.run_sync(call.door.queue.sweep)))
+
+
+class Documents:
+    """``/openapi.json``, ``/docs`` and the problem pages, made once from the route table."""
+
+    def __init__(self) -> None:
+        self._openapi: dict[str, dict[str, Any]] = {}
+
+    def openapi_of(self, call: Call, routes: tuple[RouteSpec, ...]) -> dict[str, Any]:
+        """The OpenAPI document under the mount's root path."""
+        root_path = call.scope.get("root_path", "")
+        found = self._openapi.get(root_path)
+        if found is None:
+            build = partial(openapi.build_openapi, routes, root_path=root_path)
+            found = self._openapi[root_path] = build(version=__version__)
+        return found
+
+
+async def problem_page(call: Call) -> Reply:
+    """What a kind of problem means, and how to mend it."""
+    kind, text = pages.explain(call.path("slug"), accept=call.header(b"accept"))
+    return Reply(200, text.encode(), page_headers(kind))
+
+
+def page_headers(kind: str) -> tuple[tuple[bytes, bytes], ...]:
+    """Headers of a page for people: no script, nothing from elsewhere."""
+    return (
+        (b"content-type", kind.encode()),
+        (b"content-security-policy", pages.CONTENT_SECURITY_POLICY.encode()),
+        (b"vary", b"Accept"),
+    )

@@ -1,0 +1,291 @@
+"""Endpoints of tasks: submit, claim, report, read, retry, list."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from anyio import to_thread
+
+from jobroom import wire
+from jobroom.domain import jsontext, names
+from jobroom.domain.lifecycle import is_terminal
+from jobroom.errors import NotFound, StoreUnavailable, ValidationFailed
+from jobroom.http import longpoll, paging, render
+from jobroom.http.exchange import JSON, Call, ClientGone, Reply, reply
+from jobroom.service import access, claiming, reading, registration, reporting, submission
+from jobroom.service import workers as crew
+
+if TYPE_CHECKING:
+    from jobroom.domain.records import Job, TaskView
+    from jobroom.store.lane import Work
+
+PREFIX = "/v1/joblib"
+TRIES = 5
+LARGE_PAYLOAD = 64 * 1024
+LONGEST_KEY = 255
+
+
+async def submit_task(call: Call) -> Reply:
+    """Add a task; the payload is checked before the write, by the schema that the write guards."""
+    body = await call.body(wire.SubmitTask, limit=call.door.settings.max_body_bytes, required=False)
+    room_id, full_name = call.path("room_id"), call.path("full_name")
+    access.check_room(call.caller, room_id)
+    new = _new_task(call, body)
+    for _ in range(TRIES):
+        job = await _find_job(call, room_id, full_name)
+        await _check_payload(call, job)
+        done: submission.Submitted | None = await call.run(
+            submission.submit_task, caller=call.caller, room_id=room_id, job=job, new=new
+        )
+        if done is not None:
+            return _accepted(call, done)
+        call.door.jobs.pop(full_name, None)
+    raise StoreUnavailable(f"The job {full_name} keeps changing; try again in a moment.")
+
+
+def _new_task(call: Call, body: wire.SubmitTask) -> submission.NewTask:
+    key = idempotency_key(call)
+    fingerprint = None
+    if key is not None or body.id is not None:
+        fingerprint = jsontext.fingerprint("POST", call.scope["path"], call.values())
+    return submission.NewTask(
+        payload=call.raw("payload") or "{}",
+        priority=body.priority,
+        run_at=body.run_at,
+        expires_at=body.expires_at,
+        max_attempts=body.max_attempts,
+        timeout_seconds=body.timeout_seconds,
+        id=body.id,
+        idempotency_key=key,
+        fingerprint=fingerprint,
+    )
+
+
+def idempotency_key(call: Call) -> str | None:
+    """The header ``Idempotency-Key``, up to 255 characters."""
+    key = call.header(b"idempotency-key")
+    if key is not None and not 0 < len(key) <= LONGEST_KEY:
+        raise ValidationFailed(f"Idempotency-Key must have 1 to {LONGEST_KEY} characters.")
+    return key
+
+
+async def _find_job(call: Call, room_id: str, full_name: str) -> Job:
+    job = call.door.jobs.get(full_name)
+    if job is None or job.room_id not in (room_id, names.GLOBAL_ROOM):
+        job = await call.run(
+            registration.find_job, caller=call.caller, room_id=room_id, full_name=full_name
+        )
+        call.door.remember(job)
+    return job
+
+
+async def _check_payload(call: Call, job: Job) -> None:
+    if not job.validate:
+        return
+    check = call.door.schemas.get(job.seq, job.schema_version, job.schema)
+    payload = call.values().get("payload") or {}
+    if len(call.raw("payload") or "") > LARGE_PAYLOAD:
+        await to_thread.run_sync(lambda: check.check(payload, at="/payload"))
+    else:
+        check.check(payload, at="/payload")
+
+
+def _accepted(call: Call, done: submission.Submitted) -> Reply:
+    root = call.scope.get("root_path", "")
+    location = f"{root}{PREFIX}/tasks/{done.view.task.id}".encode()
+    headers = [(b"location", location), (b"retry-after", b"1")]
+    if done.replayed:
+        headers.append((b"idempotency-replayed", b"true"))
+    return reply(render.task_document(done.view), status=202, headers=tuple(headers))
+
+
+async def claim_tasks(call: Call) -> Reply:
+    """Claim what there is, or wait for it."""
+    body = await call.body(wire.ClaimTasks, limit=call.door.settings.max_body_bytes, required=False)
+    seconds = longpoll.granted_wait(call)
+    wish = {
+        "caller": call.caller,
+        "worker_id": body.worker_id,
+        "limit": body.limit,
+        "start": body.start,
+        "request_id": body.request_id,
+    }
+    if not seconds:
+        return reply(render.claim_document(await call.run(claiming.claim_tasks, **wish)))
+    with longpoll.place_to_wait(call):
+        work = call.door.post(claiming.claim_tasks, {**wish, "wait": True})
+        claimed, waited = await _wait_for_claim(call, work, seconds)
+    headers = ((b"preference-applied", b"wait=%d" % seconds),) if waited else ()
+    return reply(render.claim_document(claimed), headers=headers)
+
+
+async def _wait_for_claim(call: Call, work: Work, seconds: int) -> tuple[list[TaskView], bool]:
+    future: asyncio.Future[list[TaskView]] = work.future
+    beat_seconds = call.door.settings.worker_timeout_seconds / 3
+    try:
+        with longpoll.Patience(call, seconds) as patience:
+            while not await patience.wait(future, at_most=beat_seconds):
+                if patience.over:
+                    break
+                await _stay_alive(call, work)
+    except BaseException:
+        # The client went away or its token ended: what was claimed for it goes back.
+        await asyncio.shield(_withdraw(call, work))
+        raise
+    waited = work.parked
+    if not future.done() and call.door.queue.waiting.withdraw(work):
+        return [], waited
+    return await future, waited
+
+
+async def _stay_alive(call: Call, work: Work) -> None:
+    """A worker whose claim waits is alive, whatever its heartbeats."""
+    if work.wish is not None:
+        await call.run(crew.heartbeat, caller=call.caller, worker_id=work.wish.worker_id)
+
+
+async def _withdraw(call: Call, work: Work) -> None:
+    while not work.future.done() and not call.door.queue.waiting.withdraw(work):
+        # Not parked yet, or being served: the answer is on the way.
+        await asyncio.wait({work.future}, timeout=0.05)
+    if not work.future.done() or work.future.exception() is not None:
+        return
+    claimed = work.future.result()
+    if claimed:
+        started = bool(work.kwargs["start"])
+        await call.run(claiming.give_back, claimed=claimed, started=started)
+
+
+async def report(call: Call) -> Reply:
+    """Take a worker's report, or a cancellation."""
+    body = await call.body(wire.UpdateTask, limit=call.door.settings.max_result_bytes)
+    task_id = _task_id(call)
+    said = reporting.Report(
+        status=body.status,
+        error=_text(body.error),
+        result=call.raw("result"),
+        progress=body.progress,
+        message=_text(body.message),
+        attempt=body.attempt,
+        worker_id=body.worker_id,
+        claim_next=body.claim_next,
+        final=body.final,
+    )
+    done: reporting.Reported = await call.run(
+        reporting.report, caller=call.caller, task_id=task_id, report=said
+    )
+    if body.claim_next:
+        return reply(render.report_document(done.view, done.next_task))
+    return reply(render.task_document(done.view))
+
+
+def _text(said: str | None) -> str | None:
+    """An error or message fit for every store: cut at 64 KiB, NUL made visible."""
+    return None if said is None else jsontext.cut_text(jsontext.escape_nul(said))
+
+
+async def get_task(call: Call) -> Reply:
+    """A task, at once or when it has ended (or changed, with ``If-None-Match``)."""
+    task_id = _task_id(call)
+    seconds = longpoll.granted_wait(call)
+    known = call.header(b"if-none-match")
+    if not seconds:
+        view = await call.run(reading.get_task, caller=call.caller, task_id=task_id)
+        return _shown(view, known)
+    with longpoll.place_to_wait(call), call.door.watch.of(task_id) as waiting:
+        view = await call.run(reading.get_task, caller=call.caller, task_id=task_id)
+        if _is_news(view, known):
+            return _shown(view, known)
+        with longpoll.Patience(call, seconds) as patience:
+            waiting.saw(view.task.version)
+            while await patience.wait(waiting.changed):
+                view = await call.run(reading.get_task, caller=call.caller, task_id=task_id)
+                if _is_news(view, known):
+                    break
+                waiting.saw(view.task.version)
+    return _shown(view, known, (b"preference-applied", b"wait=%d" % seconds))
+
+
+def _is_news(view: TaskView, known: str | None) -> bool:
+    """Whether the wait is over: the task has ended, or is not what the client knows."""
+    if known is not None:
+        return not _matches(view, known)
+    return is_terminal(view.task.status)
+
+
+def _matches(view: TaskView, known: str | None) -> bool:
+    """Weak comparison with a list of entity tags (RFC 9110, 13.1.2)."""
+    if known is None:
+        return False
+    opaque = render.etag(view.task).removeprefix("W/")
+    tags = [tag.strip().removeprefix("W/") for tag in known.split(",")]
+    return opaque in tags or "*" in tags
+
+
+def _shown(view: TaskView, known: str | None, *headers: tuple[bytes, bytes]) -> Reply:
+    tag = (b"etag", render.etag(view.task).encode())
+    if _matches(view, known):
+        return Reply(304, b"", (tag, *headers))
+    return reply(render.task_document(view), headers=(tag, *headers))
+
+
+async def get_result(call: Call) -> Reply:
+    """The result as it was stored."""
+    task_id = _task_id(call)
+    view: TaskView = await call.run(reading.get_task, caller=call.caller, task_id=task_id)
+    if view.task.result is None:
+        message = f"Task {task_id} is {view.task.status} and has no result."
+        raise NotFound(message)
+    return Reply(200, view.task.result.encode(), (JSON,))
+
+
+async def retry_task(call: Call) -> Reply:
+    """A failed or cancelled task goes again."""
+    task_id = _task_id(call)
+    if paging.flag(call, "dry_run"):
+        view = await call.run(reading.check_retry, caller=call.caller, task_id=task_id)
+        return reply({"tasks": [view.task.id]})
+    return reply(
+        render.task_document(
+            await call.run(reading.retry_task, caller=call.caller, task_id=task_id)
+        )
+    )
+
+
+async def list_room_tasks(call: Call) -> Reply:
+    """The tasks submitted in a room."""
+    return await _list(call, paging.one(call, "job"))
+
+
+async def list_job_tasks(call: Call) -> Reply:
+    """The tasks of a job submitted in a room."""
+    return await _list(call, call.path("full_name"))
+
+
+async def _list(call: Call, full_name: str | None) -> Reply:
+    asked = paging.task_page(call, full_name)
+    views, total = await call.run(
+        reading.list_tasks,
+        caller=call.caller,
+        room_id=call.path("room_id"),
+        full_name=asked.full_name,
+        statuses=asked.statuses,
+        created_by_id=asked.created_by_id,
+        before=asked.before,
+        limit=asked.limit + 1 if asked.limit else 0,
+        offset=asked.offset,
+    )
+    return reply(paging.task_page_document(asked, views, total))
+
+
+def _task_id(call: Call) -> str:
+    """The id of the path in its one spelling; what is no UUID names no task."""
+    text = call.path("task_id")
+    task_id = names.parse_task_id(text)
+    if task_id is None:
+        raise access.task_not_found(text)
+    return task_id
+
+
+Document = dict[str, Any]

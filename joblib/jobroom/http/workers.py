@@ -1,0 +1,68 @@
+"""Endpoints of workers: make one, heartbeat, leave, list."""
+
+from __future__ import annotations
+
+from jobroom import wire
+from jobroom.http import paging, render
+from jobroom.http.exchange import Call, Reply, reply
+from jobroom.service import workers
+
+
+async def create_worker(call: Call) -> Reply:
+    """Make an instance worker of the caller."""
+    body = await call.body(
+        wire.CreateWorker, limit=call.door.settings.max_body_bytes, required=False
+    )
+    view = await call.run(workers.create_worker, caller=call.caller, name=body.name)
+    timeout = call.door.settings.worker_timeout_seconds
+    return reply({**render.worker_document(view), "timeout_seconds": timeout}, status=201)
+
+
+async def heartbeat(call: Call) -> Reply:
+    """A worker is alive; it learns what to stop. A body is allowed and not looked at."""
+    done: workers.Heartbeat = await call.run(
+        workers.heartbeat, caller=call.caller, worker_id=call.path("worker_id")
+    )
+    document = render.heartbeat_document(
+        done.worker.id, last_heartbeat=done.worker.last_heartbeat, cancel=done.cancel
+    )
+    return reply({**document, "timeout_seconds": call.door.settings.worker_timeout_seconds})
+
+
+async def delete_worker(call: Call) -> Reply:
+    """A worker leaves in good order."""
+    await call.run(workers.delete_worker, caller=call.caller, worker_id=call.path("worker_id"))
+    return Reply(204, b"", ())
+
+
+async def list_workers(call: Call) -> Reply:
+    """The caller's workers; an admin's all."""
+    asked = paging.page(call)
+    views, total = await call.run(
+        workers.list_workers,
+        caller=call.caller,
+        limit=asked.limit + 1 if asked.limit else 0,
+        offset=asked.offset,
+        after=paging.text(asked.after),
+    )
+    return reply(_page(asked, views, total))
+
+
+async def list_room_workers(call: Call) -> Reply:
+    """The workers that serve a job visible in the room."""
+    asked = paging.page(call)
+    views, total = await call.run(
+        workers.list_room_workers,
+        caller=call.caller,
+        room_id=call.path("room_id"),
+        limit=asked.limit + 1 if asked.limit else 0,
+        offset=asked.offset,
+        after=paging.text(asked.after),
+    )
+    return reply(_page(asked, views, total))
+
+
+def _page(asked: paging.Page, views: list[object], total: int) -> render.Document:
+    return paging.page_document(
+        asked, views, total, key=lambda view: view.worker.id, show=render.worker_document
+    )

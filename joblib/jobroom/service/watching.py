@@ -1,0 +1,102 @@
+"""Looking, while somebody waits, for what this process did not do: other processes, and time.
+
+A commit by another process wakes nobody here by itself, and neither does the moment at which a
+delayed task becomes due. One thread looks for both, however many wait, and only while any do.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from jobroom.service import claiming, reading
+from jobroom.store.lane import Work
+
+if TYPE_CHECKING:
+    from jobroom.service.queue import JobQueue
+
+TICK_SECONDS = 0.25
+"""How late a delayed task may be noticed by a waiting claim."""
+PAUSE_SECONDS = 0.0005
+"""After a sign of life: what comes closer together is looked at together."""
+
+
+class Watcher:
+    """The looking thread of a queue; it ends when nobody waits any more."""
+
+    def __init__(self, queue: JobQueue) -> None:
+        self._queue = queue
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Look from now on, if nobody does."""
+        if self._thread is not None or self._stopped.is_set():
+            return
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._look, name="jobroom-watcher", daemon=True
+                )
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more; waits for the thread to end."""
+        self._stopped.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _look(self) -> None:
+        with self._queue.database.watch_commits() as commits:
+            while not self._stopped.is_set():
+                if commits.wait(TICK_SECONDS):
+                    self._queue.writer.check_foreign(self._ask)
+                    self._stopped.wait(PAUSE_SECONDS)
+                else:
+                    self._ask_for_claims()
+                if self._may_end():
+                    return
+
+    def _may_end(self) -> bool:
+        """Nobody waits: end, under the lock that ``start`` takes, so that no waiter is missed."""
+        with self._lock:
+            if self._someone_waits():
+                return False
+            self._thread = None
+            return True
+
+    def _someone_waits(self) -> bool:
+        return bool(self._queue.waiting) or any(one.known for one in self._queue.listeners)
+
+    def _ask(self) -> None:
+        self._ask_for_claims()
+        known = {key: seen for one in self._queue.listeners for key, seen in dict(one.known).items()}
+        if known:
+            self._queue.reader.post(
+                Work(reading.find_changed.rule, {"known": known}, self._tell_changed)
+            )
+
+    def _ask_for_claims(self) -> None:
+        workers = self._queue.waiting.workers()
+        if workers:
+            self._queue.reader.post(
+                Work(claiming.find_served.rule, {"worker_ids": workers}, self._offer)
+            )
+
+    def _offer(self, works: list[Work]) -> None:
+        for work in works:
+            jobs = self._queue.waiting.jobs_of(work.result or ())
+            if jobs:
+                self._queue.writer.post(Work(claiming.offer.rule, {"job_seqs": jobs}, _ignore))
+
+    def _tell_changed(self, works: list[Work]) -> None:
+        changed = [view.task for work in works for view in work.result or ()]
+        if changed:
+            for listener in self._queue.listeners:
+                listener.tell(changed)
+
+
+def _ignore(_works: list[Work]) -> Any:
+    """An offer has no answer: whom it served is answered by itself."""

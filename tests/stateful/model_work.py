@@ -1,0 +1,303 @@
+"""The model's rules for jobs, workers, submissions and claims."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from model import (
+    GLOBAL,
+    IDLE_CLAIMS,
+    KEY_LIFE,
+    NOTICE_LIFE,
+    OPEN,
+    ModelJob,
+    ModelTask,
+    ModelWorker,
+    Order,
+    Policy,
+    Refusal,
+    Said,
+    State,
+    check_room,
+    refuse,
+)
+from model_ends import lose
+
+from jobroom.domain.records import Caller
+
+
+class Registered(NamedTuple):
+    """A registration's outcome."""
+
+    job: ModelJob
+    worker: ModelWorker
+    created: bool
+
+
+class Submitted(NamedTuple):
+    """The task, and whether an earlier request had made it."""
+
+    task: ModelTask
+    replayed: bool
+
+
+# --- workers --------------------------------------------------------------------------------
+
+
+def create_worker(state: State, caller: Caller, worker_id: str) -> ModelWorker:
+    """An instance worker, by the id that the queue chose."""
+    made = ModelWorker(worker_id, caller.identity, "instance", state.now)
+    state.workers[worker_id] = made
+    return made
+
+
+def find_worker(state: State, caller: Caller, worker_id: str) -> ModelWorker:
+    """The caller's worker of that id, which has not left."""
+    worker = state.workers.get(worker_id)
+    if worker is None:
+        refuse("worker-not-found")
+    if worker.identity != caller.identity:
+        refuse(*(["forbidden", "worker-not-found"] if worker.state == "gone" else ["forbidden"]))
+    if worker.state == "gone":
+        refuse("worker-not-found")
+    return worker
+
+
+def wake(state: State, worker: ModelWorker) -> None:
+    """A heartbeat; one that slept is back with its jobs."""
+    if worker.state != "active":
+        for job in state.linked_to(worker):
+            job.hidden = False
+    worker.state, worker.beat = "active", state.now
+
+
+def speak_for(
+    state: State, caller: Caller, worker_id: str | None, *, registering: bool = False
+) -> ModelWorker:
+    """The worker that a claim or a registration names: unnamed, the identity worker."""
+    wanted = worker_id or caller.identity
+    if wanted == caller.identity:
+        known = state.workers.get(wanted)
+        if known is None:
+            known = ModelWorker(wanted, wanted, "identity", state.now)
+            state.workers[wanted] = known
+        elif known.state == "gone" and registering:
+            known.state = "asleep"
+    worker = find_worker(state, caller, wanted)
+    wake(state, worker)
+    return worker
+
+
+def heartbeat(state: State, caller: Caller, worker_id: str) -> tuple[set[str], set[str]]:
+    """The tasks that the answer must name, and those that it may name."""
+    worker = find_worker(state, caller, worker_id)
+    wake(state, worker)
+    fresh = {
+        task_id: certain
+        for task_id, (since, certain) in worker.notices.items()
+        if state.now - since < NOTICE_LIFE
+    }
+    return {task_id for task_id, certain in fresh.items() if certain}, set(fresh)
+
+
+def delete_worker(state: State, caller: Caller, worker_id: str) -> None:
+    """Leave: held tasks follow the policy, orphan jobs are hidden at once."""
+    worker = state.workers.get(worker_id)
+    if worker is None or worker.state == "gone":
+        refuse("worker-not-found")
+    if worker.identity != caller.identity and not caller.is_admin:
+        refuse("forbidden")
+    lose(state, worker)
+    left = state.linked_to(worker)
+    for job in left:
+        job.links.discard(worker.id)
+    worker.state = "gone"
+    if worker.kind == "instance":
+        del state.workers[worker.id]
+    for job in left:
+        job.hidden = job.hidden or state.is_orphan(job)
+
+
+# --- jobs -----------------------------------------------------------------------------------
+
+
+def register(
+    state: State,
+    caller: Caller,
+    room: str,
+    name: str,
+    *,
+    schema: str,
+    policy: Policy,
+    worker_id: str | None = None,
+    replace: bool = False,
+) -> Registered:
+    """Make a job known or join it; 404 comes before 403, and 403 before 409."""
+    check_room(caller, room)
+    if room == GLOBAL and not caller.is_admin:
+        refuse("forbidden")
+    found = state.jobs.get(f"{room}:modifiers:{name}")
+    differs = found is not None and (found.schema == OPEN) != (schema == OPEN)
+    if worker_id not in (None, caller.identity):
+        find_worker(state, caller, worker_id or "")
+    if found is not None and differs and not found.hidden and not replace:
+        refuse("schema-conflict")
+    worker = speak_for(state, caller, worker_id, registering=True)
+    created = found is None or found.hidden
+    if found is None:
+        found = state.jobs[f"{room}:modifiers:{name}"] = ModelJob(room, name, schema, policy)
+    if differs:
+        found.schema, found.schema_version = schema, found.schema_version + 1
+    found.policy, found.hidden = policy, False
+    found.links.add(worker.id)
+    return Registered(found, worker, created)
+
+
+def find_job(state: State, caller: Caller, room: str, full_name: str) -> ModelJob:
+    """The job that a room sees under a name, hidden or not."""
+    check_room(caller, room)
+    job = state.jobs.get(full_name)
+    if job is None or job.room not in (room, GLOBAL):
+        refuse("job-not-found")
+    return job
+
+
+def live_workers(state: State, job: ModelJob) -> list[str]:
+    """The ids of a job's workers, lost ones left out."""
+    return sorted(w for w in job.links if state.is_alive(state.workers[w]))
+
+
+# --- submit ---------------------------------------------------------------------------------
+
+
+def submit(state: State, caller: Caller, room: str, full_name: str, order: Order) -> Submitted:
+    """Add a task, once per idempotency key and client-chosen id."""
+    job = find_job(state, caller, room, full_name)
+    is_forbidden = room == GLOBAL and not caller.is_admin
+    unfit = job.schema != OPEN and isinstance(dict(order.payload).get("n"), str)
+    known = _known(state, caller, room, full_name, order)
+    if unfit:
+        also = known.slugs if isinstance(known, Refusal) else ()
+        # A repeat of a request that fitted an older schema is still a repeat.
+        if not isinstance(known, ModelTask):
+            refuse("payload-invalid", *also, *(["forbidden"] if is_forbidden else []))
+    if is_forbidden:
+        refuse("forbidden")
+    if isinstance(known, Refusal):
+        raise known
+    job.hidden = False
+    if known is not None:
+        return Submitted(known, replayed=True)
+    task = _new_task(state, caller, room, job, order)
+    state.tasks.append(task)
+    if order.key is not None:
+        state.keys[caller.identity, order.key] = task
+    return Submitted(task, replayed=False)
+
+
+def _known(
+    state: State, caller: Caller, room: str, full_name: str, order: Order
+) -> ModelTask | Refusal | None:
+    request = (room, full_name, order)
+    found = state.keys.get((caller.identity, order.key or ""))
+    if found is not None and state.now - found.created < KEY_LIFE:
+        same = (found.room, found.job.full_name, found.order) == request
+        return found if same else Refusal("idempotency-key-reused")
+    for task in state.tasks:
+        if order.id is not None and task.order.id == order.id:
+            same = (task.room, task.job.full_name, task.order) == request
+            return task if same and task.creator == caller.identity else Refusal("task-exists")
+    return None
+
+
+def _new_task(state: State, caller: Caller, room: str, job: ModelJob, order: Order) -> ModelTask:
+    state.count += 1
+    return ModelTask(
+        seq=state.count,
+        job=job,
+        room=room,
+        creator=caller.identity,
+        order=order,
+        created=state.now,
+        run_at=None if order.run_in is None else state.now + order.run_in,
+        expires_at=None if order.expires_in is None else state.now + order.expires_in,
+        max_attempts=order.max_attempts or job.policy.attempts(),
+        timeout=job.policy.timeout if order.timeout is None else order.timeout,
+        turn=_take_turn(state, job, room, order.priority),
+        ready=order.run_in is None or order.run_in <= 0,
+        schema_version=job.schema_version,
+    )
+
+
+def _take_turn(state: State, job: ModelJob, room: str, priority: int) -> int:
+    """Start-time fair queueing, inside one job and one priority (rules, *Claim*)."""
+    if job.policy.order != "fair":
+        return 0
+    line = [task.turn for task in state.in_line(job) if task.order.priority == priority]
+    nexts = [turn for (at, _), turn in job.next_turn.items() if at == priority]
+    now_served = line[0] if line else max(nexts, default=0)
+    turn = max(now_served, job.next_turn.get((priority, room), 0))
+    job.next_turn[priority, room] = turn + 1
+    return turn
+
+
+# --- claim ----------------------------------------------------------------------------------
+
+
+def claim(
+    state: State,
+    caller: Caller,
+    worker_id: str | None,
+    *,
+    limit: int = 1,
+    start: bool = False,
+    request_id: str | None = None,
+) -> list[ModelTask]:
+    """The best tasks over the worker's jobs; the same again for a repeated ``request_id``."""
+    worker = speak_for(state, caller, worker_id)
+    held = [task for task in state.held_by(worker) if task.request_id == request_id]
+    if request_id is not None and held:
+        return sorted(held, key=lambda task: (-task.order.priority, task.seq))
+    jobs = state.linked_to(worker)
+    for task in state.tasks:
+        # What is due joins the line when a claim of its job looks (design, *Cost*).
+        due = task.status == "pending" and task.run_at is not None and task.run_at <= state.now
+        task.ready = task.ready or (due and task.job in jobs)
+    claimed: list[ModelTask] = []
+    while len(claimed) < limit and (best := _best(state, jobs)) is not None:
+        if best.idle >= IDLE_CLAIMS and not start:
+            state.end(best, "failed", Said("never started"))
+            continue
+        _give(state, best, worker, start=start, request_id=request_id)
+        claimed.append(best)
+    return claimed
+
+
+def _best(state: State, jobs: list[ModelJob]) -> ModelTask | None:
+    """Between jobs heads are compared by priority, then by sequence, also for fair jobs."""
+    lines = [[t for t in state.in_line(job) if not state.is_expired(t)] for job in jobs]
+    heads = [line[0] for line in lines if line]
+    return min(heads, key=lambda task: (-task.order.priority, task.seq), default=None)
+
+
+def _give(
+    state: State, task: ModelTask, worker: ModelWorker, *, start: bool, request_id: str | None
+) -> None:
+    task.worker, task.request_id = worker.id, request_id
+    task.attempt += 1
+    worker.notices.pop(task.id, None)  # what it was told is about an attempt that is over
+    if start:
+        begin(state, task)
+        return
+    task.status = "claimed"
+    task.idle += 1
+    claim_timeout = task.job.policy.claim_timeout
+    limit = task.timeout if claim_timeout is None else claim_timeout
+    task.due = None if limit is None else state.now + limit
+
+
+def begin(state: State, task: ModelTask) -> None:
+    """The task goes to running."""
+    task.status, task.idle = "running", 0
+    task.starts += 1
+    task.due = None if task.timeout is None else state.now + task.timeout

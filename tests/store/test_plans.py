@@ -1,0 +1,186 @@
+"""Each hot statement searches the index that was made for it, however large the backlog."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobroom.service.queue import JobQueue
+from jobroom.settings import JobLibSettings
+from jobroom.store import jobs, lists, state, tasks, turns, workers
+from jobroom.store.statement import Statement
+
+STATUSES = ("pending", "claimed", "running", "completed", "failed", "cancelled", "blocked")
+BY_ID = "(id=?)"
+BY_SEQ = "task USING INTEGER PRIMARY KEY (rowid=?)"
+LINKS = "worker_job_link USING COVERING INDEX"
+
+HOT: dict[str, tuple[Statement, list[str]]] = {
+    "insert": (tasks._INSERT, ["job USING INTEGER PRIMARY KEY"]),
+    "by idempotency key": (tasks._BY_KEY, ["ix_task_idempotency (created_by_id=? AND"]),
+    "free a key": (tasks._FORGET_KEY, [BY_SEQ]),
+    "fair turn, served": (turns._NOW_SERVED, ["ix_task_ready (job_seq=? AND priority=?"]),
+    "claim": (tasks._CLAIM, [BY_SEQ, LINKS, "ahead USING INDEX ix_task_ready (job_seq=?)"]),
+    "claim and start": (tasks._CLAIM_AND_START, [BY_SEQ, LINKS, "ix_task_ready (job_seq=?)"]),
+    "promote": (tasks._PROMOTE, [LINKS, "ix_task_delayed (job_seq=? AND run_at<?)"]),
+    "expired heads": (tasks._EXPIRED_HEADS, [LINKS, "ix_task_ready (job_seq=?)"]),
+    "claimed by request": (tasks._CLAIMED_BY_REQUEST, ["ix_task_held (worker_id=?)"]),
+    "has claimable": (
+        tasks._WAITED_FOR,
+        [LINKS, "ix_task_ready (job_seq=?)", "ix_task_delayed (job_seq=? AND run_at<?)"],
+    ),
+    "start": (tasks.START, [f"task USING INDEX sqlite_autoindex_task_1 {BY_ID}"]),
+    "progress": (tasks.NOTE_PROGRESS, [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "complete": (tasks.COMPLETE, [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "fail": (tasks.FAIL_FOR_GOOD, [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "hand back": (tasks.HAND_BACK, [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "cancel": (tasks._CANCEL, [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "end": (tasks._END, [BY_SEQ]),
+    "requeue": (tasks._REQUEUE, [BY_SEQ]),
+    "retry": (tasks._RETRY, [BY_SEQ]),
+    "get": (tasks._GET, [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "queue position": (tasks._POSITION, ["ahead USING INDEX ix_task_ready (job_seq=?)"]),
+    "held by": (tasks._HELD_BY, ["ix_task_held (worker_id=?)"]),
+    "due": (tasks._OVERDUE, ["ix_task_due (status=? AND due_at>? AND due_at<?)"]),
+    "remove old": (tasks._REMOVE, [BY_SEQ, "ix_task_due (status=? AND due_at>? AND due_at<?)"]),
+    "beat": (workers._BEAT, [f"worker USING INDEX sqlite_autoindex_worker_1 {BY_ID}"]),
+    "touch": (workers._TOUCH, [f"sqlite_autoindex_worker_1 {BY_ID}"]),
+    "stale workers": (workers._STALE, ["ix_worker_beat (last_heartbeat<?)"]),
+    "vanished workers": (workers._HELD_BY_NOBODY, [f"sqlite_autoindex_worker_1 {BY_ID}"]),
+    "notices": (workers._NOTICES, ["notice USING INDEX sqlite_autoindex_notice_1 (worker_id=?)"]),
+    "drop notice": (workers._DROP_NOTICE, ["(worker_id=? AND task_id=?)"]),
+    "drop notices of": (workers._DROP_NOTICES_OF, ["notice_1 (worker_id=? AND task_id=?)"]),
+    "drop old notices": (workers._DROP_OLD_NOTICES, ["ix_notice_created (created_at<?)"]),
+    "job by name": (jobs._BY_NAME, ["(room_id=? AND category=? AND name=?)"]),
+    "workers of a job": (jobs._WORKERS_OF, ["ix_worker_job_link_job (job_seq=?)"]),
+    "hide an orphan": (jobs._HIDE, ["ix_task_job (job_seq=? AND status=?)"]),
+    "orphans": (jobs._ORPHANS, ["ix_task_job (job_seq=? AND status=?)"]),
+    "jobs of a room": (jobs._LIST, ["(room_id=?)"]),
+    "state": (state._GET, ["queue_state"]),
+}
+for count in (1, len(STATUSES)):
+    HOT[f"page, {count} statuses"] = (
+        lists._page(count, of_job=False),
+        ["ix_task_room (room_id=? AND status=? AND seq<?)"],
+    )
+    HOT[f"page of a job, {count} statuses"] = (
+        lists._page(count, of_job=True),
+        ["ix_task_job (job_seq=? AND status=? AND room_id=? AND seq<?)"],
+    )
+    HOT[f"count, {count} statuses"] = (
+        lists._count(count, of_job=False),
+        ["ix_task_room (room_id=? AND status=?)"],
+    )
+    HOT[f"count of a job, {count} statuses"] = (
+        lists._count(count, of_job=True),
+        ["ix_task_job (job_seq=? AND status=? AND room_id=?)"],
+    )
+
+SORTS = "USE TEMP B-TREE FOR ORDER BY"
+ALLOWED: dict[str, tuple[str, str]] = {
+    # name of the statement: what its plan may hold besides searches, and why that is bounded
+    "fair turn, served": ("SCAN CONSTANT ROW", "one row made of two subqueries"),
+    "claim": (SORTS, "the heads: one row for each job of the worker"),
+    "claim and start": (SORTS, "the heads: one row for each job of the worker"),
+    "claimed by request": (SORTS, "what one worker holds"),
+    "queue position": ("SCAN first", "at most 1,000 rows, by its LIMIT"),
+    "vanished workers": ("SCAN task USING INDEX ix_task_held", "only what is held"),
+    "notices": (SORTS, "the notices of one worker"),
+    "workers of a job": (SORTS, "the workers of one job"),
+    "orphans": ("SCAN job", "the sweep looks at each job; jobs are few, its tasks are searched"),
+    "jobs of a room": (SORTS, "two rooms' jobs, which are few"),
+}
+# A "search" for a key greater than some other is a scan by another name.
+MARKS = re.compile(
+    r"SEARCH (?!.*\((rowid|id)>\?\))|(CORRELATED )?(SCALAR|LIST) SUBQUERY|CO-ROUTINE|COMPOUND QUERY|LEFT-MOST SUBQUERY"
+    r"|UNION ALL|MERGE \(UNION ALL\)|LEFT$|RIGHT$"
+)
+# A page merges, for each status, the newest rows up to its own LIMIT.
+OF_A_PAGE = re.compile(r"SCAN (anon_\d+|first)|USE TEMP B-TREE FOR ORDER BY")
+
+
+@pytest.fixture(scope="module", params=["fresh", "analyzed"])
+def populated(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, empty_database: Path
+) -> Iterator[JobQueue]:
+    """Three hundred jobs, sixty workers, six thousand tasks in every state; with statistics or without."""
+    path = tmp_path_factory.mktemp("plans") / "queue.db"
+    shutil.copy(empty_database, path)
+    with sqlite3.connect(path) as connection:
+        _fill(connection)
+        if request.param == "analyzed":
+            connection.execute("ANALYZE")
+    connection.close()
+    with JobQueue.open(JobLibSettings(database_url=f"sqlite:///{path}")) as queue:
+        yield queue
+
+
+def _fill(connection: sqlite3.Connection) -> None:
+    connection.executemany(
+        "INSERT INTO job (seq, id, room_id, category, name, schema, schema_version, version,"
+        " hidden, max_attempts, on_worker_lost, claim_order, validate, created_at)"
+        " VALUES (?1, 'job' || ?1, 'r' || (?1 % 100), 'modifiers', 'n' || ?1, '{}', 1, 1,"
+        " 0, 1, 'fail', 'fifo', 1, 1)",
+        [(n,) for n in range(1, 301)],
+    )
+    connection.executemany(
+        "INSERT INTO worker VALUES ('w' || ?1, 'u' || (?1 % 7), 'instance', 'active', NULL, 1, ?1)",
+        [(n,) for n in range(1, 61)],
+    )
+    connection.executemany(
+        "INSERT INTO worker_job_link VALUES ('w' || ?, ?)",
+        [(n, n % 30 + 1) for n in range(1, 61)],
+    )
+    connection.executemany(
+        "INSERT INTO task (id, job_seq, room_id, created_by_id, status, ready, priority, turn,"
+        " payload, schema_version, created_at, run_at, worker_id, completed_at, attempt, starts,"
+        " idle_claims, max_attempts, due_at, idempotency_key, version)"
+        " VALUES ('t' || ?1, ?1 % 30 + 1, 'r' || (?1 % 5), 'u' || (?1 % 7), ?2, ?1 % 2, ?1 % 3, 0,"
+        " '{}', 1, ?1, ?1, ?3, ?4, 0, 0, 0, 1, ?1, 'k' || ?1, 1)",
+        [_task(n) for n in range(6000)],
+    )
+    connection.execute("INSERT INTO notice SELECT worker_id, id, 1 FROM task WHERE worker_id > ''")
+    connection.execute("INSERT INTO fair_turn SELECT seq, 0, room_id, 5 FROM job")
+
+
+def _task(n: int) -> tuple[int, str, str | None, int | None]:
+    status = STATUSES[n % 13] if n % 13 < len(STATUSES) else "pending"
+    holder = f"w{n % 60 + 1}" if status in {"claimed", "running"} else None
+    ended = n if status in {"completed", "failed", "cancelled"} else None
+    return n, status, holder, ended
+
+
+def plan_of(queue: JobQueue, statement: Statement) -> list[str]:
+    text = statement.text(queue.database.dialect)
+    parameters = dict.fromkeys(re.findall(r"(?<!:):([a-z_]\w*)", text), 1)
+    rows = queue.writer._connection.execute(f"EXPLAIN QUERY PLAN {text}", parameters)
+    return [row[3] for row in rows]
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_statement_only_searches(populated: JobQueue, name: str) -> None:
+    """Design, *Cost that does not grow*: no scan of a table, no sort of the backlog."""
+    allowed = ALLOWED.get(name, ("", ""))[0]
+    plan = plan_of(populated, HOT[name][0])
+    others = [line for line in plan if not MARKS.match(line) and line != allowed]
+    if name.startswith(("page", "count")):
+        others = [line for line in others if not OF_A_PAGE.fullmatch(line)]
+    assert others == []
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_statement_uses_the_index_that_was_made_for_it(
+    populated: JobQueue, name: str
+) -> None:
+    plan = "\n".join(plan_of(populated, HOT[name][0]))
+    for wanted in HOT[name][1]:
+        assert wanted in plan
+
+
+def test_every_exception_is_one_of_a_statement_that_exists() -> None:
+    assert ALLOWED.keys() <= HOT.keys()
