@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 PositiveSeconds = Annotated[float, Field(gt=0)]
 
@@ -44,6 +44,26 @@ class JobLibSettings(BaseSettings):
     max_result_bytes: Annotated[int, Field(ge=1024)] = 16 * 1024 * 1024
     max_waiters: Annotated[int, Field(ge=0)] = 10_000
     task_retention_seconds: PositiveSeconds = 7 * 24 * 3600
+
+
+def read_settings() -> JobLibSettings:
+    """The environment's settings; raises ValueError with one sentence on what does not fit."""
+    try:
+        return JobLibSettings()
+    except ValidationError as error:
+        # Without the value: a secret may stand in the wrong place.
+        faults = "; ".join(
+            f"{_variable_of(fault['loc'])}: {fault['msg']}"
+            for fault in error.errors(include_input=False, include_url=False)
+        )
+        message = f"A setting does not fit: {faults}."
+    except SettingsError as error:
+        message = f'A setting cannot be read: {error}; write a list as ["a", "b"].'
+    raise ValueError(message)
+
+
+def _variable_of(place: tuple[int | str, ...]) -> str:
+    return ".".join(("ZNDRAW_JOBLIB_" + str(place[0]).upper(), *map(str, place[1:])))
 
 
 def on_lambda() -> bool:

@@ -324,6 +324,7 @@ class FakeServer:
 def _handler_for(server: FakeServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901  # one class
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one packet: two would wait for each other
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 
 import httpx
 import pytest
+from seed_usage import USAGE
 
 import jobroom
 from jobroom.client.connection import Connection
 from jobroom.client.manager import JobManager
 from jobroom.client.stream import TaskStream
 from jobroom.client.task import ClaimedTask
-
-USAGE = textwrap.dedent("""
-    from pydantic import BaseModel
-
-    # Extension classes are Pydantic BaseModels
-    class Rotate(BaseModel):
-        category: str = "modifiers"  # class attribute for category
-        angle: float = 0.0
-        axis: str = "z"
-
-    # 1. Register jobs
-    @vis.jobs.register  # @global by default
-    class Rotate(BaseModel):
-        angle: float = 0.0
-
-    @vis.jobs.register(room="room_123")
-    class PrivateRotate(BaseModel):
-        angle: float = 0.0
-
-    print(len(vis.jobs))  # 2 Jobs Registered
-
-    # 2. Consume tasks
-    for task in vis.jobs.listen():
-        vis.jobs.heartbeat()  # keep alive during processing
-        task.run(vis)
-""")
 
 
 def test_the_usage_example_runs_with_its_text_unchanged(server, vis, capsys):

@@ -9,7 +9,8 @@ import math
 import pytest
 from pydantic import BaseModel
 
-from jobroom.client import failure, task
+from jobroom.client import failure
+from jobroom.client import task as task_module
 from jobroom.client.extension import Extension
 from jobroom.client.task import ClaimedTask, current_task
 from jobroom.client.transport import Patience
@@ -234,7 +235,7 @@ def test_a_refused_token_is_raised(server, vis):
 def test_a_report_that_never_gets_through_is_given_up_and_a_new_worker_goes_on(
     server, work, vis, caplog, monkeypatch
 ):
-    monkeypatch.setattr(task, "REPORT", Patience(0.0))
+    monkeypatch.setattr(task_module, "REPORT", Patience(0.0))
     first = []
 
     def body(self):

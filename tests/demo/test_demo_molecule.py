@@ -7,8 +7,9 @@ from collections import Counter
 
 import pytest
 
-from jobroom.demo import molecule
-from jobroom.demo.molecule import Molecule, MoleculeError, Vector
+from jobroom.demo import molecule, vectors
+from jobroom.demo.molecule import Molecule, MoleculeError
+from jobroom.demo.vectors import Vector
 
 AXES: list[Vector] = [(0.0, 0.0, 1.0), (1.0, 2.0, 3.0), (-4.0, 0.5, 0.0)]
 LENGTHS = {"CC": (1.34, 1.55), "CN": (1.28, 1.50), "CO": (1.20, 1.26), "CH": (0.95, 1.12)}
@@ -105,14 +106,14 @@ def test_turning_there_and_back_changes_nothing() -> None:
 
 
 def test_a_quarter_turn_about_z_takes_x_to_y() -> None:
-    (point,) = molecule.rotate(
+    (point,) = vectors.rotate(
         [(1.0, 0.0, 0.0)], about=(0.0, 0.0, 0.0), axis=(0.0, 0.0, 2.0), degrees=90.0
     )
     assert point == pytest.approx((0.0, 1.0, 0.0), abs=1e-15)
 
 
 def test_an_axis_of_length_zero_is_refused() -> None:
-    with pytest.raises(MoleculeError, match="length zero"):
+    with pytest.raises(ValueError, match="length zero"):
         molecule.turn(molecule.caffeine(), degrees=1.0, axis=(0.0, 0.0, 0.0))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -70,9 +71,16 @@ def url_in(text: str) -> str:
 
 
 def processes_with(words: str) -> list[int]:
-    listing = subprocess.run(
-        ["ps", "-A", "-ww", "-o", "pid=,args="], stdout=subprocess.PIPE, text=True, check=True
-    )
+    """Find processes by a part of their command line, without a ``ps`` where /proc has it."""
+    if Path("/proc/self/cmdline").exists():
+        found = []
+        for file in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                if words in file.read_bytes().replace(b"\0", b" ").decode(errors="replace"):
+                    found.append(int(file.parent.name))
+        return found
+    command = ["ps", "-A", "-ww", "-o", "pid=,args="]
+    listing = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return [int(line.split()[0]) for line in listing.stdout.splitlines() if words in line]
 
 

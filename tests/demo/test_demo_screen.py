@@ -116,8 +116,9 @@ def test_the_table_names_worker_attempt_time_angle_and_barrier() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_an_ascii_terminal_gets_ascii_alone() -> None:
-    console = console_of(encoding="ascii")
+@pytest.mark.parametrize("width", [30, 60, 80, 120])
+def test_an_ascii_terminal_gets_ascii_alone_however_narrow(width: int) -> None:
+    console = console_of(encoding="ascii", width=width)
     summary.print_results(console, [outcome(1)])
     assert shown(console).isascii()
 

@@ -184,7 +184,7 @@ class State:
     removed: list[ModelTask] = field(default_factory=list)
     keys: dict[tuple[str, str], ModelTask] = field(default_factory=dict)
     swept_at: int | None = None
-    judge_at: int = 0
+    judge_at: int | None = None
 
     def linked_to(self, worker: ModelWorker) -> list[ModelJob]:
         """The jobs that a worker serves."""

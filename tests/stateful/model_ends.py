@@ -225,9 +225,7 @@ def lose(state: State, worker: ModelWorker) -> tuple[int, int]:
 
 def sweep(state: State) -> dict[str, int | bool]:
     """One pass; after an outage it fails nobody."""
-    judges = state.now >= state.judge_at
-    if state.swept_at is not None and state.now - state.swept_at > 3 * SWEEP_INTERVAL:
-        judges, state.judge_at = False, state.now + WORKER_TIMEOUT
+    judges = _may_judge(state)
     state.swept_at = state.now
     counts: dict[str, int | bool] = {
         "judged": judges,
@@ -244,6 +242,18 @@ def sweep(state: State) -> dict[str, int | bool]:
     for job in orphans:
         job.hidden = True
     return {**counts, "hidden_jobs": len(orphans), "removed_tasks": _remove_old(state)}
+
+
+def _may_judge(state: State) -> bool:
+    """After an outage nobody is judged until a sweep comes one worker timeout later."""
+    if state.judge_at is not None:
+        judges = state.now >= state.judge_at
+        state.judge_at = None if judges else state.judge_at
+        return judges
+    is_outage = state.swept_at is not None and state.now - state.swept_at > 3 * SWEEP_INTERVAL
+    if is_outage:
+        state.judge_at = state.now + WORKER_TIMEOUT
+    return not is_outage
 
 
 def _lose_stale(state: State, counts: dict[str, int | bool]) -> None:

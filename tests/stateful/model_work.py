@@ -142,8 +142,8 @@ def register(
         find_worker(state, caller, worker_id or "")
     if found is not None and differs and not found.hidden and not replace:
         refuse("schema-conflict")
-    worker = speak_for(state, caller, worker_id, registering=True)
     created = found is None or found.hidden
+    worker = speak_for(state, caller, worker_id, registering=True)
     if found is None:
         found = state.jobs[f"{room}:modifiers:{name}"] = ModelJob(room, name, schema, policy)
     if differs:

@@ -35,11 +35,11 @@ def token(
     """Make a token that a server with these settings accepts."""
     with _one_sentence_errors():
         from jobroom import tokens
-        from jobroom.settings import JobLibSettings
+        from jobroom.settings import read_settings
 
-        only = None if rooms is None else [room for room in rooms.split(",") if room]
+        only = None if rooms is None else [room for name in rooms.split(",") if (room := name.strip())]
         made = tokens.token_for_settings(
-            JobLibSettings(), sub=sub, is_admin=admin, rooms=only, hours=hours
+            read_settings(), sub=sub, is_admin=admin, rooms=only, hours=hours
         )
         typer.echo(made)
 
@@ -49,9 +49,9 @@ def sweep() -> None:
     """Sweep once: lost workers, timeouts, orphan jobs, old tasks. For cron and its like."""
     with _one_sentence_errors():
         from jobroom.service.queue import JobQueue
-        from jobroom.settings import JobLibSettings
+        from jobroom.settings import read_settings
 
-        with JobQueue.open(JobLibSettings()) as queue:
+        with JobQueue.open(read_settings()) as queue:
             for name, count in queue.sweep()._asdict().items():
                 typer.echo(f"{name} {count}")
 
@@ -60,10 +60,10 @@ def sweep() -> None:
 def upgrade() -> None:
     """Bring the database to the schema of this version."""
     with _one_sentence_errors():
-        from jobroom.settings import JobLibSettings
+        from jobroom.settings import read_settings
         from jobroom.store import dialect, migrate
 
-        settings = JobLibSettings()
+        settings = read_settings()
         opened = dialect.open_database(settings)
         before = migrate.current(opened)
         migrate.prepare(opened, settings)
@@ -87,7 +87,7 @@ def _one_sentence_errors() -> Iterator[None]:
         )
         sys.exit(1)
     except ValueError as error:
-        typer.echo(f"jobroom: a setting does not fit: {error}", err=True)
+        typer.echo(f"jobroom: {error}", err=True)
         sys.exit(1)
 
 

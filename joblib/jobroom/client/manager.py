@@ -13,26 +13,13 @@ from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
-from jobroom.client.connection import ApiManager, Connection
-from jobroom.client.extension import Category, Extension, category_of
+from jobroom.client.connection import ApiManager
+from jobroom.client.extension import category_of
 from jobroom.client.stream import LONGEST_WAIT_SECONDS, TaskStream
-from jobroom.client.task import ClaimedTask, current_task
 from jobroom.client.transport import Json
 from jobroom.client.worker import ProcessWorker, Registration
 from jobroom.domain.lifecycle import is_terminal
 from jobroom.errors import JobNotFound, ValidationFailed
-
-__all__ = [
-    "ApiManager",
-    "Category",
-    "ClaimedTask",
-    "Connection",
-    "Extension",
-    "JobManager",
-    "JobOptions",
-    "TaskStream",
-    "current_task",
-]
 
 GLOBAL_ROOM = "@global"
 SPARE_JOIN_SECONDS = 2.0

@@ -13,9 +13,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from jobroom.client import failure
+from jobroom.client.holds import Hold
 from jobroom.client.problems import NotJson
 from jobroom.client.transport import ONCE, Json, Patience
-from jobroom.client.worker import BRIEF, Hold, ProcessWorker
+from jobroom.client.worker import BRIEF, ProcessWorker
 from jobroom.errors import (
     Conflict,
     Forbidden,
@@ -186,7 +187,7 @@ class ClaimedTask(BaseModel):
 
     def _end(self, **changes: Any) -> None:
         if self._try_to_report(**changes):
-            self._bound().let_go(self._held())
+            self._bound().holds.drop(self._held())
 
     def _try_to_report(self, **changes: Any) -> bool:
         try:
@@ -197,7 +198,7 @@ class ClaimedTask(BaseModel):
                 *(self.id, changes["status"], str(refusal)),
             )
             self._held().cancelled = True
-            self._bound().let_go(self._held())
+            self._bound().holds.drop(self._held())
         except Unauthorized:
             raise
         except JobroomError as trouble:
@@ -210,7 +211,7 @@ class ClaimedTask(BaseModel):
 
     def _give_up(self, status: str, trouble: JobroomError) -> None:
         log.error("report_given_up task=%s status=%s reason=%r", self.id, status, str(trouble))
-        self._bound().let_go(self._held())
+        self._bound().holds.drop(self._held())
         # While its worker beats, the task would stay as it is for ever: a new worker goes on,
         # and the task of the old one is settled by its job's policy.
         with contextlib.suppress(WorkerNotFound):  # not ours to replace
@@ -218,13 +219,11 @@ class ClaimedTask(BaseModel):
 
     def _last_report(self, patience: Patience, changes: Mapping[str, Any]) -> Json:
         answer = self._report(patience, **changes)
-        self._bound().let_go(self._held())
+        self._bound().holds.drop(self._held())
         return answer
 
     def _report(self, patience: Patience = REPORT, **changes: Any) -> Json:
-        hold = self._held()
-        fence = {"attempt": hold.attempt, "worker_id": hold.worker_id or None}
-        changes |= {key: value for key, value in fence.items() if value is not None}
+        changes |= self._held().fence
         return self._bound().api.report(self.id, changes, patience=patience)
 
     def _bound(self) -> ProcessWorker:

@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from jobroom.client import connection
 from jobroom.client.api import Api
 from jobroom.client.heart import Heart
+from jobroom.client.holds import Hold, Holds
 from jobroom.client.transport import CALL, ONCE, Json, Patience
 from jobroom.errors import (
     Forbidden,
@@ -42,17 +43,6 @@ SHORTEST_TRY_SECONDS = 2.0
 ROUNDS = 5
 BRIEF = Patience(5.0, timeout=5.0)
 """For what is said on the way out: a server that is away must not keep the program from ending."""
-
-
-@dataclass(slots=True)
-class Hold:
-    """A task that this process has claimed and not yet given a last report on."""
-
-    task_id: str
-    worker_id: str
-    attempt: int | None
-    started: bool = False
-    cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +80,7 @@ class ProcessWorker:
         self.api = Api(self._connection)
         self._lock = threading.RLock()
         self._instance = _Instance(self._adopted)
-        self._holds: dict[str, Hold] = {}
+        self.holds = Holds()
         self._heart: Heart | None = None
         self._claimers_lock = threading.Lock()
         self._claimers: set[threading.Thread] = set()
@@ -206,9 +196,7 @@ class ProcessWorker:
         except (StoreUnavailable, TooManyRequests):
             return False
         self._note_timeout(answer)
-        for task_id in answer.get("cancel") or ():
-            if (hold := self._holds.get(task_id)) is not None:
-                hold.cancelled = True
+        self.holds.cancel(answer.get("cancel") or ())
         return True
 
     def arrive_and_beat(self) -> None:
@@ -243,8 +231,7 @@ class ProcessWorker:
         if self._instance.id == worker_id and not self._left:
             log.warning("worker_lost worker=%s next=%r", worker_id, "a new worker takes over")
             self._instance = _Instance(timeout_seconds=self._instance.timeout_seconds)
-        for hold in list(self._holds.values()):
-            hold.cancelled = hold.cancelled or hold.worker_id == worker_id
+        self.holds.lose(worker_id)
 
     def note_claimer(self, thread: threading.Thread) -> None:
         """Remember a running thread that claims, so that leaving can wait for its end."""
@@ -254,28 +241,13 @@ class ProcessWorker:
     # Holding tasks
 
     def hold(self, task_id: str, *, worker_id: str | None, attempt: int | None) -> Hold:
-        """Remember a claimed task, until ``let_go``."""
-        self._mind_the_fork()
-        holder = worker_id or self.id or ""
-        hold = self._holds.get(task_id)
-        if hold is None or (hold.worker_id, hold.attempt) != (holder, attempt):
-            hold = self._holds[task_id] = Hold(task_id, holder, attempt)
-        return hold
-
-    def let_go(self, hold: Hold) -> None:
-        """Forget a task after its last report."""
-        if self._holds.get(hold.task_id) is hold:
-            del self._holds[hold.task_id]
+        """Remember a claimed task, until its last report."""
+        return self.holds.add(task_id, worker_id=worker_id or self.id or "", attempt=attempt)
 
     def hand_back(self, hold: Hold, *, patience: Patience = BRIEF) -> None:
         """Give a task back unfinished; raises a conflict if it is not ours to give."""
-        changes: dict[str, Any] = {"status": "pending"}
-        if hold.worker_id:
-            changes["worker_id"] = hold.worker_id
-        if hold.attempt is not None:
-            changes["attempt"] = hold.attempt
-        self.api.report(hold.task_id, changes, patience=patience)
-        self.let_go(hold)
+        self.api.report(hold.task_id, {"status": "pending", **hold.fence}, patience=patience)
+        self.holds.drop(hold)
 
     # Going
 
@@ -291,7 +263,7 @@ class ProcessWorker:
         self._await_claimers(claim_seconds)
         with self._lock:
             worker_id, self._instance = self._instance.id, _Instance(self._adopted)
-            holds = [hold for hold in self._holds.values() if not hold.started]
+            holds = [hold for hold in self.holds if not hold.started]
         if worker_id is None:
             return
         try:
@@ -315,7 +287,7 @@ class ProcessWorker:
             raise
         except JobroomError as refusal:
             log.info("task_not_handed_back task=%s reason=%r", hold.task_id, str(refusal))
-            self.let_go(hold)
+            self.holds.drop(hold)
 
     def _mind_the_fork(self) -> None:
         if self._pid != os.getpid():

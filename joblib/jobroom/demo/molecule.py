@@ -1,14 +1,13 @@
-"""A molecule as plain tuples: reading and writing XYZ, bonds, and turning it in space."""
+"""A molecule as plain tuples: reading and writing XYZ, finding bonds, turning it in space."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from importlib import resources
 from typing import NamedTuple
 
-Vector = tuple[float, float, float]
+from jobroom.demo.vectors import Vector, rotate
 
 COVALENT_RADII = {"H": 0.31, "C": 0.76, "N": 0.71, "O": 0.66}
 """Angstrom (Cordero and others, 2008): the elements that the demo knows."""
@@ -126,35 +125,3 @@ def shift(molecule: Molecule, by: Vector) -> Molecule:
     """Move the whole molecule."""
     moved = ((x + by[0], y + by[1], z + by[2]) for x, y, z in molecule.positions)
     return molecule._replace(positions=tuple(moved))
-
-
-def rotate(
-    points: Iterable[Vector], *, about: Vector, axis: Vector, degrees: float
-) -> list[Vector]:
-    """Rotate points about the line through ``about`` along ``axis`` (right-handed)."""
-    matrix = _rotation_matrix(axis, degrees)
-    return [_rotate_point(matrix, point, about) for point in points]
-
-
-def _rotate_point(matrix: tuple[Vector, Vector, Vector], point: Vector, about: Vector) -> Vector:
-    x, y, z = point[0] - about[0], point[1] - about[1], point[2] - about[2]
-    (a, b, c), (d, e, f), (g, h, i) = matrix
-    return (
-        about[0] + a * x + b * y + c * z,
-        about[1] + d * x + e * y + f * z,
-        about[2] + g * x + h * y + i * z,
-    )
-
-
-def _rotation_matrix(axis: Vector, degrees: float) -> tuple[Vector, Vector, Vector]:
-    length = math.hypot(*axis)
-    if not length:
-        raise MoleculeError("an axis of rotation must not be of length zero")
-    x, y, z = (part / length for part in axis)
-    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    rest = 1 - cos
-    return (
-        (cos + x * x * rest, x * y * rest - z * sin, x * z * rest + y * sin),
-        (y * x * rest + z * sin, cos + y * y * rest, y * z * rest - x * sin),
-        (z * x * rest - y * sin, z * y * rest + x * sin, cos + z * z * rest),
-    )

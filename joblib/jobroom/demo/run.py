@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -19,7 +18,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from jobroom.demo import molecule, scans, summary
+from jobroom.demo import scans, summary
 from jobroom.demo.processes import (
     HOST,
     LOG_LINES,
@@ -204,12 +203,12 @@ class _Run:
         self._console.print(
             Text(
                 f"{len(outcomes)} of {len(followed)} tasks completed in {seconds:.1f} s: "
-                f"{relaxed} geometries relaxed, every result checked.",
+                f"{relaxed} geometries, every result checked.",
                 style="bold green",
             )
         )
         if self._options.keep is not None:
-            _write_results(self._folder, outcomes)
+            summary.write_results(self._folder, outcomes)
 
     def _checked(self, each: Followed, total: int) -> Outcome:
         self._signals.check()
@@ -255,22 +254,6 @@ def _require_server_parts() -> None:
         )
 
 
-def _write_results(folder: Path, outcomes: Sequence[Outcome]) -> None:
-    rows = [
-        {
-            **outcome.followed.scan.payload,
-            "task": outcome.followed.task.id,
-            "lowest_angle": outcome.curve.lowest_angle,
-            "barrier": outcome.curve.barrier,
-            "angles": outcome.curve.angles,
-            "energies": outcome.curve.energies,
-        }
-        for outcome in outcomes
-    ]
-    (folder / "results.json").write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
-    (folder / "caffeine.xyz").write_text(molecule.write_xyz(molecule.caffeine()), "utf-8")
-
-
 def _print_error(error: DemoError) -> None:
     console = Console(stderr=True, highlight=False)
     console.print(Text(str(error), style="bold red"), soft_wrap=True)
@@ -297,4 +280,5 @@ def _commands_folder() -> str:
     here = Path(sys.executable).parent
     if shutil.which("uvicorn") == str(here / "uvicorn"):
         return ""
-    return os.path.relpath(here) + os.sep
+    near = os.path.relpath(here)
+    return (str(here) if near.startswith(os.pardir) else near) + os.sep

@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from jobroom.demo import molecule, torsion
-from jobroom.demo.molecule import Vector
+from jobroom.demo.vectors import Vector
 
 ROOM = "demo"
 FULL_NAME = f"{ROOM}:analysis:MethylScan"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from jobroom.demo import molecule
 from jobroom.demo.screen import Followed
 from jobroom.demo.torsion import SYMMETRY, Curve
 
@@ -19,6 +22,17 @@ LEGEND = """\
 radii: van der Waals radii times this    lowest: H-C-N-C angle of lowest energy
 kJ/mol: barrier against a full turn      shape: energy over a third of a turn
 """
+COLUMNS: tuple[tuple[str, JustifyMethod, str], ...] = (
+    ("#", "right", ""),
+    ("methyl", "left", ""),
+    ("radii", "left", ""),
+    ("worker", "left", ""),
+    ("attempt", "right", ""),
+    ("seconds", "right", ""),
+    ("lowest", "right", ""),
+    ("kJ/mol", "right", "bold"),
+    ("shape", "left", "cyan"),
+)
 CHART_ROWS = 6
 CHART_LABEL = 6
 
@@ -35,15 +49,9 @@ def results_table(outcomes: Sequence[Outcome], *, plain: bool) -> Table:
     table = Table(
         box=box.ASCII2 if plain else box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
     )
-    table.add_column("#", justify="right")
-    table.add_column("methyl")
-    table.add_column("radii")
-    table.add_column("worker")
-    table.add_column("attempt", justify="right")
-    table.add_column("seconds", justify="right")
-    table.add_column("lowest", justify="right")
-    table.add_column("kJ/mol", justify="right", style="bold")
-    table.add_column("shape", style="cyan", no_wrap=True)
+    for name, justify, style in COLUMNS:
+        # Never shortened with an ellipsis, which an ASCII terminal cannot show.
+        table.add_column(name, justify=justify, style=style, overflow="fold")
     for outcome in outcomes:
         table.add_row(*_cells(outcome, plain=plain))
     return table
@@ -108,4 +116,23 @@ def print_results(console: Console, outcomes: Sequence[Outcome]) -> None:
     label = highest.followed.scan.label
     title = f"Task {highest.followed.scan.number}, {label}: kJ/mol over the H-C-N-C angle"
     console.print(Text(title, style="bold"))
-    console.print(chart(highest.curve, width=console.width, plain=plain), no_wrap=True)
+    console.print(
+        chart(highest.curve, width=console.width, plain=plain), no_wrap=True, overflow="crop"
+    )
+
+
+def write_results(folder: Path, outcomes: Sequence[Outcome]) -> None:
+    """Write the results, and the molecule they belong to, for those who keep the folder."""
+    rows = [
+        {
+            **outcome.followed.scan.payload,
+            "task": outcome.followed.task.id,
+            "lowest_angle": outcome.curve.lowest_angle,
+            "barrier": outcome.curve.barrier,
+            "angles": outcome.curve.angles,
+            "energies": outcome.curve.energies,
+        }
+        for outcome in outcomes
+    ]
+    (folder / "results.json").write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+    (folder / "caffeine.xyz").write_text(molecule.write_xyz(molecule.caffeine()), "utf-8")

@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from jobroom.demo.molecule import Molecule, MoleculeError, Vector, find_bonds, rotate
+from jobroom.demo.molecule import Molecule, MoleculeError, find_bonds
+from jobroom.demo.vectors import Vector, cross, dot, minus, plus, rotate, unit
 
 CONTACT = {"H": (2.886, 0.044), "C": (3.851, 0.105), "N": (3.660, 0.069), "O": (3.500, 0.060)}
 """UFF: the distance of lowest energy in angstrom, and its depth in kcal/mol."""
@@ -39,6 +40,14 @@ class Methyl(NamedTuple):
     carbon: int
     hydrogens: tuple[int, ...]
     beside: tuple[int, int]
+
+
+class Frame(NamedTuple):
+    """How a methyl group can move: from ``angle`` about ``axis``, and bending on ``hinge``."""
+
+    angle: float
+    axis: Vector
+    hinge: Vector
 
 
 class Contact(NamedTuple):
@@ -125,11 +134,11 @@ def dihedral(positions: Sequence[Vector], methyl: Methyl) -> float:
         positions[atom]
         for atom in (methyl.beside[0], methyl.anchor, methyl.carbon, methyl.hydrogens[0])
     )
-    axis = _minus(carbon, anchor)
-    back, front = _minus(ring, anchor), _minus(hydrogen, carbon)
-    normal, other = _cross(axis, back), _cross(axis, front)
-    sine = _dot(_cross(normal, other), axis) / math.hypot(*axis)
-    return math.degrees(math.atan2(sine, _dot(normal, other)))
+    axis = minus(carbon, anchor)
+    back, front = minus(ring, anchor), minus(hydrogen, carbon)
+    normal, other = cross(axis, back), cross(axis, front)
+    sine = dot(cross(normal, other), axis) / math.hypot(*axis)
+    return math.degrees(math.atan2(sine, dot(normal, other)))
 
 
 class Model:
@@ -138,6 +147,7 @@ class Model:
     def __init__(self, molecule: Molecule, *, radius_scale: float = 1.0) -> None:
         self.methyls = find_methyls(molecule)
         self._rest = _even_methyls(molecule, self.methyls.values())
+        self._frames = {name: _frame_of(group, self._rest) for name, group in self.methyls.items()}
         self._contacts = find_contacts(molecule, radius_scale=radius_scale)
         self._felt = {name: self._contacts_of(methyl) for name, methyl in self.methyls.items()}
         self.reset()
@@ -149,21 +159,25 @@ class Model:
     def reset(self) -> None:
         """Put every group back to where the molecule has it."""
         self.positions = list(self._rest)
-        self.angles = {name: dihedral(self._rest, group) for name, group in self.methyls.items()}
+        self.angles = {name: frame.angle for name, frame in self._frames.items()}
         self.bends = dict.fromkeys(self.methyls, 0.0)
 
     def place(self, name: str, *, angle: float, bend: float) -> None:
         """Set one group to a dihedral (degrees) and an in-plane bend (radians)."""
-        group, rest = self.methyls[name], self._rest
-        anchor, carbon = rest[group.anchor], rest[group.carbon]
+        group, rest, frame = self.methyls[name], self._rest, self._frames[name]
+        carbon = rest[group.carbon]
         hydrogens = rotate(
             [rest[atom] for atom in group.hydrogens],
             about=carbon,
-            axis=_minus(carbon, anchor),
-            degrees=angle - dihedral(rest, group),
+            axis=frame.axis,
+            degrees=angle - frame.angle,
         )
-        hinge = _cross(*(_minus(rest[atom], anchor) for atom in group.beside))
-        bent = rotate([carbon, *hydrogens], about=anchor, axis=hinge, degrees=math.degrees(bend))
+        bent = rotate(
+            [carbon, *hydrogens],
+            about=rest[group.anchor],
+            axis=frame.hinge,
+            degrees=math.degrees(bend),
+        )
         for atom, point in zip((group.carbon, *group.hydrogens), bent, strict=True):
             self.positions[atom] = point
         self.angles[name], self.bends[name] = angle, bend
@@ -233,16 +247,23 @@ def _even_methyls(molecule: Molecule, methyls: Iterable[Methyl]) -> tuple[Vector
     positions = list(molecule.positions)
     for group in methyls:
         carbon = positions[group.carbon]
-        axis = _unit(_minus(carbon, positions[group.anchor]))
-        arms = [_minus(positions[atom], carbon) for atom in group.hydrogens]
-        height = sum(_dot(arm, axis) for arm in arms) / 3
-        radius = sum(math.hypot(*_cross(axis, arm)) for arm in arms) / 3
-        outward = _unit(_cross(_cross(axis, arms[0]), axis))
-        first = _plus(carbon, axis, height, outward, radius)
+        axis = unit(minus(carbon, positions[group.anchor]))
+        arms = [minus(positions[atom], carbon) for atom in group.hydrogens]
+        height = sum(dot(arm, axis) for arm in arms) / 3
+        radius = sum(math.hypot(*cross(axis, arm)) for arm in arms) / 3
+        outward = unit(cross(cross(axis, arms[0]), axis))
+        first = plus(carbon, axis, height, outward, radius)
         for turn, atom in enumerate(group.hydrogens):
             (point,) = rotate([first], about=carbon, axis=axis, degrees=turn * SYMMETRY)
             positions[atom] = point
     return tuple(positions)
+
+
+def _frame_of(group: Methyl, positions: Sequence[Vector]) -> Frame:
+    anchor = positions[group.anchor]
+    one, other = (minus(positions[atom], anchor) for atom in group.beside)
+    axis = minus(positions[group.carbon], anchor)
+    return Frame(dihedral(positions, group), axis, cross(one, other))
 
 
 def _lowest(function: Callable[[float], float], low: float, high: float) -> float:
@@ -259,25 +280,3 @@ def _lowest(function: Callable[[float], float], low: float, high: float) -> floa
             right = low + GOLDEN * (high - low)
             at_right = function(right)
     return (low + high) / 2
-
-
-def _minus(a: Vector, b: Vector) -> Vector:
-    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
-
-
-def _plus(start: Vector, a: Vector, by_a: float, b: Vector, by_b: float) -> Vector:
-    x, y, z = (s + by_a * p + by_b * q for s, p, q in zip(start, a, b, strict=True))
-    return x, y, z
-
-
-def _dot(a: Vector, b: Vector) -> float:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def _cross(a: Vector, b: Vector) -> Vector:
-    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-
-
-def _unit(a: Vector) -> Vector:
-    length = math.hypot(*a)
-    return a[0] / length, a[1] / length, a[2] / length

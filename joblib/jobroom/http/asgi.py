@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
-from starlette.responses import Response
 from starlette.routing import Route
 
 from jobroom.http import exchange, pages
@@ -18,9 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
-    from starlette.requests import Request
+    from starlette.types import ASGIApp
 
     from jobroom.http.door import Door
+
+
+class Application(Starlette):
+    """Starlette without its error middleware, as long as nobody adds middleware of his own.
+
+    Every endpoint answers its own errors, so the two layers that would catch them only cost time.
+    """
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """The router alone, unless there is something to wrap it in."""
+        return super().build_middleware_stack() if self.user_middleware else self.router
 
 
 def build_app(
@@ -34,13 +44,13 @@ def build_app(
     by_path: dict[str, dict[str, RouteSpec]] = {}
     for spec in (*routes, *_documents(routes)):
         by_path.setdefault(spec.path, {})[spec.method] = spec
-    app = Starlette(
+    app = Application(
         routes=[Route(path, Endpoint(specs, door)) for path, specs in by_path.items()],
-        exception_handlers={404: _problem, 500: _problem, Exception: _problem},
         lifespan=lifespan,
     )
     # A slash too many names nothing here; a redirect would be an answer that is no problem.
     app.router.redirect_slashes = False
+    app.router.default = exchange.unknown_address
     app.state.door = door
     return app
 
@@ -78,10 +88,3 @@ def _documents(routes: tuple[RouteSpec, ...]) -> tuple[RouteSpec, ...]:
             secured=False,
         ),
     )
-
-
-async def _problem(request: Request, error: Exception) -> Response:
-    """What the router itself refuses: an unknown address."""
-    answer = exchange.problem(error, request.scope)
-    headers = {key.decode(): value.decode() for key, value in answer.headers}
-    return Response(answer.body, status_code=answer.status, headers=headers)

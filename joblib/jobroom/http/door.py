@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from jobroom.http.grouping import Grouping, settle
 from jobroom.http.longpoll import TaskWatch
 from jobroom.service import payloads
 from jobroom.store.lane import Work
@@ -81,8 +82,13 @@ class Door:
     def post(self, use_case: UseCase[Any, Any], kwargs: dict[str, Any]) -> Work:
         """Queue a use case; ``work.future`` gets the result on the running loop."""
         loop = self._enter()
-        work = Work(use_case.rule, kwargs, self._settle_soon, loop.create_future())
-        self.queue.post(use_case, work)
+        future = loop.create_future()
+        if use_case.writes:
+            work = Work(use_case.rule, kwargs, self._writes.mailbox, future)
+            self._writes.add(work)
+        else:
+            work = Work(use_case.rule, kwargs, self._settle_soon, future)
+            self.queue.reader.post(work)
         return work
 
     def remember(self, job: Job) -> None:
@@ -107,22 +113,12 @@ class Door:
         if loop is not self._loop:
             # A new loop in the same process: warm calls on Lambda after a foreign asyncio.run.
             self._loop, self._stopping = loop, asyncio.Event()
+            self._writes = Grouping(self.queue.writer, loop)
             self.watch.enter(loop)
         return loop
 
     def _settle_soon(self, works: list[Work]) -> None:
-        """A lane has finished a group: one call wakes the loop for all of it."""
+        """The reader has finished a group: one call wakes the loop for all of it."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(_settle, works)
-
-
-def _settle(works: list[Work]) -> None:
-    for work in works:
-        future: asyncio.Future[Any] = work.future
-        if future.done():
-            continue
-        if work.error is not None:
-            future.set_exception(work.error)
-        else:
-            future.set_result(work.result)
+            loop.call_soon_threadsafe(settle, works)

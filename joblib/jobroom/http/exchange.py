@@ -196,6 +196,15 @@ class Endpoint:
         return await handler(Call(self._door, scope, receive, identity))
 
 
+async def unknown_address(scope: Scope, receive: Receive, send: Send) -> None:
+    """What the router does with an address that no route has."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1000})
+        return
+    detail = "There is nothing at this address; /docs lists what there is."
+    await _send(send, problem("not-found", scope, detail))
+
+
 async def _send(send: Send, answer: Reply) -> None:
     length = (b"content-length", b"%d" % len(answer.body))
     await send(

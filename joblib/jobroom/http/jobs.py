@@ -60,16 +60,16 @@ async def show_job(call: Call) -> Reply:
 
 async def list_jobs(call: Call) -> Reply:
     """The jobs that a room sees."""
-    asked = paging.page(call)
+    asked = paging.page(call, "jobs")
     views, total = await call.run(
         registration.list_jobs,
         caller=call.caller,
         room_id=call.path("room_id"),
         limit=asked.limit + 1 if asked.limit else 0,
         offset=asked.offset,
-        after=paging.number(asked.after),
+        after=asked.after or 0,
     )
     document = paging.page_document(
-        asked, views, total, key=lambda view: view.job.seq, show=render.job_summary
+        "jobs", asked, views, total, key=lambda view: view.job.seq, show=render.job_summary
     )
     return reply(document)

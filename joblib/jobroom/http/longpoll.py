@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from jobroom.domain.records import Task
     from jobroom.http.exchange import Call
 
+UNREAD = -1
+"""Before the first version of a row."""
+
 
 class TaskWatch:
     """Who waits for which task, on one event loop; told of changes by the queue."""
 
     def __init__(self, begin: Callable[[], None]) -> None:
-        self.begin = begin
+        self._begin = begin
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, set[Waiting]] = {}
         self.known: dict[str, int] = {}
         """The row version that a waiter has seen, for changes by other processes."""
 
@@ -38,57 +41,66 @@ class TaskWatch:
     def of(self, task_id: str) -> Iterator[Waiting]:
         """Be told of changes of a task; enter before reading it, so that none is missed."""
         waiting = Waiting(self, task_id)
+        self._waiting.setdefault(task_id, set()).add(waiting)
+        # Any version is news to who has read none: another process may write during the read.
+        self.known.setdefault(task_id, UNREAD)
         try:
             yield waiting
         finally:
-            waiting.leave()
+            self._leave(waiting)
 
     def tell(self, changed: list[Task]) -> None:
         """Called on a lane's thread after a commit."""
-        hits = [task.id for task in changed if task.id in self._waiting]
-        if hits and self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._wake, hits)
+        news = {task.id: task.version for task in changed if task.id in self._waiting}
+        if news and self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._hear, news)
 
-    def arm(self, task_id: str) -> asyncio.Future[None]:
-        """A future that is done with the task's next change."""
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(task_id, set()).add(future)
-        return future
+    def saw(self, task_id: str, version: int) -> None:
+        """One waiter has read this version: it is news to those who have read an older one."""
+        if task_id in self._waiting:
+            self.known[task_id] = version
+            self._hear({task_id: version})
+            self._begin()
 
-    def disarm(self, task_id: str, future: asyncio.Future[None]) -> None:
-        """Nobody waits for this future any more."""
-        futures = self._waiting.get(task_id, set())
-        futures.discard(future)
-        if not futures:
-            self._waiting.pop(task_id, None)
-            self.known.pop(task_id, None)
+    def _hear(self, news: dict[str, int]) -> None:
+        for task_id, version in news.items():
+            for waiting in self._waiting.get(task_id, ()):
+                waiting.hear(version)
 
-    def _wake(self, task_ids: list[str]) -> None:
-        for task_id in task_ids:
-            for future in self._waiting.get(task_id, ()):
-                if not future.done():
-                    future.set_result(None)
+    def _leave(self, waiting: Waiting) -> None:
+        others = self._waiting.get(waiting.task_id, set())
+        others.discard(waiting)
+        if not others:
+            self._waiting.pop(waiting.task_id, None)
+            self.known.pop(waiting.task_id, None)
 
 
 class Waiting:
-    """One request's interest in one task."""
+    """One request's interest in one task.
+
+    A change may be told before the read that it follows has come back, so what counts is its
+    version: ``changed`` is done as long as one is known that this request has not read.
+    """
 
     def __init__(self, watch: TaskWatch, task_id: str) -> None:
         self._watch = watch
-        self._task_id = task_id
-        self.changed = watch.arm(task_id)
+        self.task_id = task_id
+        self._read = UNREAD
+        self._newest = UNREAD
+        self.changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def hear(self, version: int) -> None:
+        """There is this version."""
+        self._newest = max(self._newest, version)
+        if self._newest > self._read and not self.changed.done():
+            self.changed.set_result(None)
 
     def saw(self, version: int) -> None:
-        """This version has been read: wait for the next change."""
-        self._watch.known[self._task_id] = version
-        self._watch.begin()
-        if self.changed.done():
-            self._watch.disarm(self._task_id, self.changed)
-            self.changed = self._watch.arm(self._task_id)
-
-    def leave(self) -> None:
-        """Stop being told."""
-        self._watch.disarm(self._task_id, self.changed)
+        """This version has been read: wait for a newer one."""
+        self._read = version
+        if self.changed.done() and self._newest <= version:
+            self.changed = asyncio.get_running_loop().create_future()
+        self._watch.saw(self.task_id, version)
 
 
 def granted_wait(call: Call) -> int:
@@ -149,10 +161,11 @@ class Patience:
             timeout=seconds,
             return_when=asyncio.FIRST_COMPLETED,
         )
-        if future.done():
-            return True
+        # First of all: what was claimed for a client that has gone must not be sent to nobody.
         if self._gone.done():
             raise ClientGone
+        if future.done():
+            return True
         if token_ends is not None and time.time() >= token_ends:
             raise Unauthorized("The token expired while the request waited; send a new one.")
         return False

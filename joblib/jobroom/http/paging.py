@@ -23,6 +23,9 @@ LARGEST_LIMIT = 500
 LARGEST_OFFSET = 1_000_000
 LARGEST_SEQ = 2**62
 
+KINDS: dict[str, type] = {"tasks": int, "jobs": int, "workers": str}
+"""The lists, each with what its cursors go by."""
+
 
 class Page(NamedTuple):
     """Which part of a list: by offset, or after the item that a cursor names."""
@@ -66,12 +69,12 @@ def _whole(call: Call, name: str, default: int, largest: int) -> int:
     text = one(call, name)
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= largest):
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(largest)) and int(text) <= largest):
         raise _refused(name, f"must be a whole number from 0 to {largest}")
     return int(text)
 
 
-def page(call: Call) -> Page:
+def page(call: Call, kind: str) -> Page:
     """The parameters ``limit``, ``offset`` and ``cursor``; both of the last two are too many."""
     limit = _whole(call, "limit", DEFAULT_LIMIT, LARGEST_LIMIT)
     cursor = one(call, "cursor")
@@ -79,20 +82,18 @@ def page(call: Call) -> Page:
         return Page(limit, _whole(call, "offset", 0, LARGEST_OFFSET))
     if one(call, "offset") is not None:
         raise _refused("cursor", "and offset exclude each other")
-    after, filters = _read_cursor(cursor)
+    after, filters = _read_cursor(cursor, kind)
     return Page(limit, 0, after, filters)
 
 
 def task_page(call: Call, full_name: str | None) -> TaskPage:
     """The parameters of a list of tasks; what a cursor carries need not be sent again."""
-    asked = page(call)
+    asked = page(call, "tasks")
     statuses = _statuses(call)
     created_by_id = one(call, "created_by_id")
     before = asked.after
     if before is not None:
         sent = _filters(statuses, full_name, created_by_id)
-        if not isinstance(before, int) or not 0 <= before <= LARGEST_SEQ:
-            raise _refused("cursor", "is not a cursor of this list")
         if any(value not in (None, [], asked.filters.get(key)) for key, value in sent.items()):
             raise _refused("cursor", "belongs to a list with other filters")
         statuses = tuple(asked.filters["status"])
@@ -120,7 +121,7 @@ def task_page_document(asked: TaskPage, views: list[TaskView], total: int) -> di
     cursor = None
     if len(views) > asked.limit > 0:
         filters = _filters(asked.statuses, asked.full_name, asked.created_by_id)
-        cursor = _cursor(shown[-1].task.seq, filters)
+        cursor = _cursor("tasks", shown[-1].task.seq, filters)
     return render.page(
         [render.task_document(view, in_list=True) for view in shown],
         total=min(total, COUNT_LIMIT),
@@ -132,7 +133,13 @@ def task_page_document(asked: TaskPage, views: list[TaskView], total: int) -> di
 
 
 def page_document(
-    asked: Page, items: list[Any], total: int, *, key: Callable[[Any], Any], show: Callable[..., Any]
+    kind: str,
+    asked: Page,
+    items: list[Any],
+    total: int,
+    *,
+    key: Callable[[Any], Any],
+    show: Callable[..., Any],
 ) -> dict[str, Any]:
     """A page of a list whose cursor is ``key`` of its last item."""
     shown = items[: asked.limit]
@@ -142,45 +149,44 @@ def page_document(
         total=total,
         limit=asked.limit,
         offset=asked.offset,
-        next_cursor=_cursor(key(shown[-1]), {}) if more else None,
+        next_cursor=_cursor(kind, key(shown[-1]), {}) if more else None,
     )
 
 
-def number(after: Any) -> int:
-    """Where a cursor over numbers goes on; 0 is the beginning."""
-    if after is None:
-        return 0
-    if not isinstance(after, int) or not 0 <= after <= LARGEST_SEQ:
-        raise _refused("cursor", "is not one that this list gave")
-    return after
-
-
-def text(after: Any) -> str:
-    """Where a cursor over text goes on; the empty text is the beginning."""
-    if after is None:
-        return ""
-    if not isinstance(after, str):
-        raise _refused("cursor", "is not one that this list gave")
-    return after
-
-
-def _cursor(after: int | str, filters: dict[str, Any]) -> str:
-    text = json.dumps([after, filters], separators=(",", ":"))
+def _cursor(kind: str, after: int | str, filters: dict[str, Any]) -> str:
+    text = json.dumps([kind, after, filters], separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _read_cursor(cursor: str) -> tuple[Any, dict[str, Any]]:
+def _read_cursor(cursor: str, kind: str) -> tuple[Any, dict[str, Any]]:
+    """Where to go on, and the filters; cursors come from outside and may be made up."""
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        after, filters = json.loads(text)
-        wanted = {"status": list, "job": (str, type(None)), "created_by_id": (str, type(None))}
-        if filters and not all(isinstance(filters[key], kind) for key, kind in wanted.items()):
-            raise ValueError  # noqa: TRY301 - one answer to every broken cursor
-        if filters and not set(filters["status"]) <= {s.value for s in TaskStatus}:
-            raise ValueError  # noqa: TRY301
-    except (ValueError, TypeError, KeyError, RecursionError, binascii.Error) as error:
+        of, after, filters = json.loads(text)
+        # A lone surrogate is no text: no store can look for it.
+        json.dumps([after, filters], ensure_ascii=False).encode()
+    except (ValueError, TypeError, RecursionError, binascii.Error) as error:
         raise _refused("cursor", "is not one that this list gave") from error
+    if of != kind or not (_is_place(after, kind) and _are_filters(filters, kind)):
+        raise _refused("cursor", "is not one that this list gave")
     return after, filters
+
+
+def _is_place(after: object, kind: str) -> bool:
+    is_of_kind = type(after) is KINDS[kind]
+    return is_of_kind and (not isinstance(after, int) or 0 <= after <= LARGEST_SEQ)
+
+
+def _are_filters(filters: object, kind: str) -> bool:
+    if kind != "tasks" or not isinstance(filters, dict):
+        return filters == {}
+    statuses = filters.get("status")
+    return (
+        filters.keys() == {"status", "job", "created_by_id"}
+        and isinstance(statuses, list)
+        and all(status in tuple(TaskStatus) for status in statuses)
+        and all(isinstance(filters[name], str | None) for name in ("job", "created_by_id"))
+    )
 
 
 def _refused(name: str, why: str) -> ValidationFailed:

@@ -96,17 +96,17 @@ ROUTES: tuple[RouteSpec, ...] = (
     ),
     RouteSpec(
         "PATCH",
-        f"{BASE}/workers/{{worker_id}}",
+        f"{BASE}/workers/{{worker_id:path}}",
         "heartbeat",
         "Say that a worker is alive",
         "workers",
-        {200: wire.HeartbeatBody},
+        {200: wire.HeartbeatReply},
         endpoint=workers.heartbeat,
         problems=("worker-not-found", "forbidden"),
     ),
     RouteSpec(
         "DELETE",
-        f"{BASE}/workers/{{worker_id}}",
+        f"{BASE}/workers/{{worker_id:path}}",
         "delete_worker",
         "Take a worker away",
         "workers",
@@ -120,7 +120,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "create_worker",
         "Make an instance worker",
         "workers",
-        {201: wire.WorkerBody},
+        {201: wire.NewWorkerBody},
         endpoint=workers.create_worker,
         request=wire.CreateWorker,
         body_required=False,
@@ -223,7 +223,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "retry_task",
         "Run a failed or cancelled task again",
         "tasks",
-        {200: wire.TaskBody},
+        {200: wire.RetryBody},
         endpoint=tasks.retry_task,
         query=(
             Query(

@@ -12,7 +12,7 @@ from jobroom.domain import jsontext, names
 from jobroom.domain.lifecycle import is_terminal
 from jobroom.errors import NotFound, StoreUnavailable, ValidationFailed
 from jobroom.http import longpoll, paging, render
-from jobroom.http.exchange import JSON, Call, ClientGone, Reply, reply
+from jobroom.http.exchange import JSON, Call, Reply, reply
 from jobroom.service import access, claiming, reading, registration, reporting, submission
 from jobroom.service import workers as crew
 
@@ -30,8 +30,8 @@ async def submit_task(call: Call) -> Reply:
     """Add a task; the payload is checked before the write, by the schema that the write guards."""
     body = await call.body(wire.SubmitTask, limit=call.door.settings.max_body_bytes, required=False)
     room_id, full_name = call.path("room_id"), call.path("full_name")
-    access.check_room(call.caller, room_id)
     new = _new_task(call, body)
+    access.check_room(call.caller, room_id)
     for _ in range(TRIES):
         job = await _find_job(call, room_id, full_name)
         await _check_payload(call, job)
@@ -242,8 +242,9 @@ async def get_result(call: Call) -> Reply:
 
 async def retry_task(call: Call) -> Reply:
     """A failed or cancelled task goes again."""
+    is_dry_run = paging.flag(call, "dry_run")
     task_id = _task_id(call)
-    if paging.flag(call, "dry_run"):
+    if is_dry_run:
         view = await call.run(reading.check_retry, caller=call.caller, task_id=task_id)
         return reply({"tasks": [view.task.id]})
     return reply(

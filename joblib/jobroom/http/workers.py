@@ -37,32 +37,32 @@ async def delete_worker(call: Call) -> Reply:
 
 async def list_workers(call: Call) -> Reply:
     """The caller's workers; an admin's all."""
-    asked = paging.page(call)
+    asked = paging.page(call, "workers")
     views, total = await call.run(
         workers.list_workers,
         caller=call.caller,
         limit=asked.limit + 1 if asked.limit else 0,
         offset=asked.offset,
-        after=paging.text(asked.after),
+        after=asked.after or "",
     )
     return reply(_page(asked, views, total))
 
 
 async def list_room_workers(call: Call) -> Reply:
     """The workers that serve a job visible in the room."""
-    asked = paging.page(call)
+    asked = paging.page(call, "workers")
     views, total = await call.run(
         workers.list_room_workers,
         caller=call.caller,
         room_id=call.path("room_id"),
         limit=asked.limit + 1 if asked.limit else 0,
         offset=asked.offset,
-        after=paging.text(asked.after),
+        after=asked.after or "",
     )
     return reply(_page(asked, views, total))
 
 
 def _page(asked: paging.Page, views: list[object], total: int) -> render.Document:
     return paging.page_document(
-        asked, views, total, key=lambda view: view.worker.id, show=render.worker_document
+        "workers", asked, views, total, key=lambda view: view.worker.id, show=render.worker_document
     )

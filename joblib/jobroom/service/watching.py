@@ -32,10 +32,8 @@ class Watcher:
 
     def start(self) -> None:
         """Look from now on, if nobody does."""
-        if self._thread is not None or self._stopped.is_set():
-            return
         with self._lock:
-            if self._thread is None:
+            if self._thread is None and not self._stopped.is_set():
                 self._thread = threading.Thread(
                     target=self._look, name="jobroom-watcher", daemon=True
                 )
@@ -50,6 +48,8 @@ class Watcher:
 
     def _look(self) -> None:
         with self._queue.database.watch_commits() as commits:
+            # What was committed before the first sign could be seen.
+            self._queue.writer.check_foreign(self._ask)
             while not self._stopped.is_set():
                 if commits.wait(TICK_SECONDS):
                     self._queue.writer.check_foreign(self._ask)

@@ -95,7 +95,8 @@ class SQLiteFile:
             check_same_thread=False,
             cached_statements=512,
         )
-        connection.execute("PRAGMA journal_mode = WAL")
+        if not read_only:
+            connection.execute("PRAGMA journal_mode = WAL")  # a file of somebody else stays as is
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cache_size = -32768")

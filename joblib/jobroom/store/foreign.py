@@ -32,9 +32,12 @@ class _Inotify:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        # Not select(): it takes no descriptor over 1023, and a server holds many connections.
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
 
     def wait(self, seconds: float) -> bool:
-        readable, _, _ = select.select([self._descriptor], [], [], seconds)
+        readable = self._poll.poll(seconds * 1000)
         if readable:
             os.read(self._descriptor, EVENT_BYTES)
         return bool(readable)

@@ -23,12 +23,13 @@ from jobroom.errors import JobroomError, StoreUnavailable
 from jobroom.store.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
 
     from jobroom.settings import JobLibSettings
     from jobroom.store.dialect import Database
 
     Mailbox = Callable[[list["Work"]], None]
+    _Item = "Work | _Group | Callable[[], None]"
 
 log = logging.getLogger("jobroom")
 
@@ -84,6 +85,22 @@ class Work:
         return self.result
 
 
+class _Group:
+    """Requests that were run in a transaction that is not committed yet."""
+
+    __slots__ = ("served", "told", "tx", "works")
+
+    def __init__(self, works: list[Work], served: list[Work], tx: Transaction) -> None:
+        self.works = works
+        self.served = served
+        self.tx = tx
+        self.told: Mailbox | None = None
+
+
+class _Busy(Exception):  # noqa: N818 - a signal: try again in a moment
+    """Another process writes just now."""
+
+
 class Hooks:
     """What the queue does around a group; the default does nothing."""
 
@@ -122,8 +139,10 @@ class Lane:
         self._clock_offset = clock_offset
         self._connection = database.connect(read_only=not write)
         self._foreign_version = database.foreign_version(self._connection)
-        self._inbox: SimpleQueue[Work | Callable[[], None] | None] = SimpleQueue()
+        self._inbox: SimpleQueue[_Item | None] = SimpleQueue()
+        # Held while a transaction is open, over two threads where ``try_run`` opened it.
         self._lock = threading.Lock()
+        self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -133,10 +152,7 @@ class Lane:
             work.error = StoreUnavailable("The queue is shutting down; try again in a moment.")
             _deliver([work])
             return
-        self._inbox.put(work)
-        if self._thread is None:
-            self._start()
-        self._turn_away_late()
+        self._put(work)
 
     def call(self, work: Work) -> Any:
         """Run a request on the caller's own thread, with whatever waits; return its result."""
@@ -145,6 +161,28 @@ class Lane:
                 raise StoreUnavailable("The queue is closed.")
             self._run([work, *self._waiting(LARGEST_GROUP - 1)])
         return work.outcome()
+
+    def try_run(self, works: list[Work], *, told: Mailbox) -> bool:
+        """Run requests on the caller's thread, at once or not at all, and commit on the lane's.
+
+        For an event loop: statements are short, only the commit waits for a disk. False where the
+        lane or the store is busy: try again in a moment. ``told`` is called after the commit in
+        any case, with the works that have it as their mailbox.
+        """
+        if self._closed or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            group = self._open(works, patient=False)
+        except _Busy:
+            self._lock.release()
+            return False
+        if group is None:
+            self._lock.release()
+            told([])
+            return True
+        group.told = told
+        self._put(group)
+        return True
 
     def check_foreign(self, tell: Callable[[], None]) -> None:
         """Call ``tell`` on the lane's thread if another process has committed since last asked."""
@@ -155,9 +193,7 @@ class Lane:
                 self._foreign_version = seen
                 tell()
 
-        self._inbox.put(check)
-        if self._thread is None:
-            self._start()
+        self._put(check)
 
     def close(self) -> None:
         """Answer what waits, then close the connection; a second call does nothing."""
@@ -175,10 +211,15 @@ class Lane:
                 self._run(rest)
             self._connection.close()
 
+    def _put(self, item: _Item) -> None:
+        self._inbox.put(item)
+        if self._thread is None:
+            self._start()
+        if self._closed:
+            self._turn_away_late()
+
     def _turn_away_late(self) -> None:
         """Answer what was queued at the very moment of closing, after the last look."""
-        if not self._closed:
-            return
         with self._lock:
             late = list(self._waiting(LARGEST_GROUP))
         for work in late:
@@ -186,58 +227,77 @@ class Lane:
         _deliver(late)
 
     def _start(self) -> None:
-        with self._lock:
-            if self._thread is None and not self._closed:
+        with self._starting:
+            if self._thread is None:
                 name = "jobroom-writer" if self._write else "jobroom-reader"
                 self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
                 self._thread.start()
 
     def _serve(self) -> None:
         while (first := self._inbox.get()) is not None:
+            if isinstance(first, _Group):
+                self._close(first)
+                self._lock.release()
+                continue
             with self._lock:
                 if isinstance(first, Work):
                     self._run([first, *self._waiting(LARGEST_GROUP - 1)])
                 else:
                     first()
 
-    def _waiting(self, most: int) -> Iterable[Work]:
-        inbox = self._inbox
+    def _waiting(self, most: int) -> Iterator[Work]:
+        """What waits in the inbox; the lane is held, so no open group can be among it."""
         for _ in range(most):
             try:
-                item = inbox.get_nowait()
+                item = self._inbox.get_nowait()
             except Empty:
                 return
             if isinstance(item, Work):
                 yield item
             elif item is None:
-                inbox.put(None)  # the mark of the end stays behind for the thread
+                self._inbox.put(None)  # the mark of the end stays behind for the thread
                 return
             else:
-                item()
+                item()  # type: ignore[operator]  # no _Group: see above
 
-    def _run(self, group: list[Work]) -> None:
-        if not self._transact(group):
-            for work in group:
-                self._transact([work])
+    def _run(self, works: list[Work]) -> None:
+        group = self._open(works, patient=True)
+        if group is not None:
+            self._close(group)
 
-    def _transact(self, group: list[Work]) -> bool:
-        """Run a group in one transaction and answer it; False asks to run its members alone."""
+    def _open(self, works: list[Work], *, patient: bool) -> _Group | None:
+        """Begin, and run the requests; None where they had to be answered already.
+
+        Raises ``_Busy`` where the store is busy and ``patient`` is False.
+        """
         served: list[Work] = []
         try:
-            self._begin()
+            self._begin(patient=patient)
             tx = Transaction(self._connection, self._database, self._settings, self._clock_offset())
-            for work in group:
+            for work in works:
                 self._answer(tx, work)
             if tx.claimable:
                 self._hooks.hand_off(tx, served)
-            self._connection.commit()
+        except _Busy:
+            raise
         except Exception as error:  # noqa: BLE001 - the driver's errors, and faults of our own
-            self._roll_back(group)
-            return self._refuse(group, served, error)
-        if tx.changed:
-            self._hooks.committed(tx)
-        _deliver([*(work for work in group if not work.parked), *served])
-        return True
+            self._undo(works, served, error)
+            return None
+        return _Group(works, served, tx)
+
+    def _close(self, group: _Group) -> None:
+        """Commit, then tell: those who wait for a task, and those who asked."""
+        try:
+            self._connection.commit()
+        except Exception as error:  # noqa: BLE001 - the driver's errors
+            self._undo(group.works, group.served, error)
+            if group.told is not None:
+                group.told([])
+            return
+        if group.tx.changed:
+            self._hooks.committed(group.tx)
+        answered = [work for work in group.works if not work.parked]
+        _deliver([*answered, *group.served], told=group.told)
 
     def _answer(self, tx: Transaction, work: Work) -> None:
         dirty = tx.dirty
@@ -253,7 +313,7 @@ class Lane:
                 raise
             work.error = error
 
-    def _begin(self) -> None:
+    def _begin(self, *, patient: bool) -> None:
         """Begin; while another process writes, try again after a random moment (measured best)."""
         deadline = time.monotonic() + self._settings.database_busy_seconds
         while True:
@@ -262,9 +322,28 @@ class Lane:
             except Exception as error:
                 if not self._database.is_busy(error) or time.monotonic() > deadline:
                     raise
+                if not patient:
+                    raise _Busy from error
                 time.sleep(random.uniform(0, LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
             else:
                 return
+
+    def _undo(self, works: list[Work], served: list[Work], error: Exception) -> None:
+        """Roll back, and answer: an error to all, or each by a transaction of its own."""
+        self._roll_back(works)
+        unavailable = self._database.is_unavailable(error)
+        if unavailable:
+            log.warning("store.unavailable database=%s error=%s", self._database.location, error)
+        for work in served:
+            work.result, work.error = None, _not_taken()
+        _deliver(served)
+        if len(works) > 1 and not unavailable:
+            for work in works:
+                self._run([work])
+            return
+        for work in works:
+            work.error = _not_taken() if unavailable else error
+        _deliver(works)
 
     def _roll_back(self, group: list[Work]) -> None:
         self._hooks.forget([work for work in group if work.parked])
@@ -275,20 +354,6 @@ class Lane:
         except Exception:
             log.exception("store.rollback_failed database=%s", self._database.location)
 
-    def _refuse(self, group: list[Work], served: list[Work], error: Exception) -> bool:
-        """Answer an error to a group that was rolled back; False to run its members alone."""
-        unavailable = self._database.is_unavailable(error)
-        if unavailable:
-            log.warning("store.unavailable database=%s error=%s", self._database.location, error)
-        alone = len(group) == 1 or unavailable
-        for work in served:
-            work.result, work.error = None, _not_taken()
-        if alone:
-            for work in group:
-                work.error = _not_taken() if unavailable else error
-        _deliver([*(group if alone else ()), *served])
-        return alone
-
 
 def _not_taken() -> StoreUnavailable:
     return StoreUnavailable(
@@ -296,9 +361,9 @@ def _not_taken() -> StoreUnavailable:
     )
 
 
-def _deliver(works: list[Work]) -> None:
-    """Give each mailbox its works of this group, in one call."""
-    by_mailbox: dict[Mailbox, list[Work]] = {}
+def _deliver(works: list[Work], *, told: Mailbox | None = None) -> None:
+    """Give each mailbox its works of this group, in one call; ``told`` even an empty list."""
+    by_mailbox: dict[Mailbox, list[Work]] = {} if told is None else {told: []}
     for work in works:
         if work.mailbox is not None:
             by_mailbox.setdefault(work.mailbox, []).append(work)

@@ -32,8 +32,9 @@ def current(database: Database) -> str | None:
 
     Raises ConfigurationError for a file that is not a database, or not one of ours.
     """
-    connection = database.connect(read_only=False)
+    connection = database.connect(read_only=True)
     try:
+        connection.execute("PRAGMA busy_timeout = 30000")  # another process may be migrating it
         tables = {
             row[0]
             for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")

@@ -3,37 +3,58 @@
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, literal_column
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from sqlalchemy.engine import Dialect
     from sqlalchemy.sql.expression import ClauseElement
 
 
+class Compiled:
+    """The text of a statement for one database, and how its parameters are laid out.
+
+    ``values(params)`` picks them by name into the order of the text: a driver binds a tuple twice
+    as fast as it looks up names.
+    """
+
+    __slots__ = ("text", "values")
+
+    def __init__(self, text: str, names: tuple[str, ...]) -> None:
+        self.text = text
+        self.values: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+        if len(names) > 1:
+            self.values = itemgetter(*names)
+        else:
+            self.values = lambda params: tuple(params[name] for name in names)
+
+
 class Statement:
-    """The text of one statement, with named parameters only.
+    """One statement of the store.
 
     Compiling takes about 100 us and running the text on the driver's cursor 20, so the text is
     made once per database. Constants are written into the text (``literal``): a partial index is
     used only where the planner can see its predicate, and a constant needs no binding.
     """
 
-    __slots__ = ("_element", "_texts")
+    __slots__ = ("_compiled", "_element")
 
     def __init__(self, element: ClauseElement) -> None:
         self._element = element
-        self._texts: dict[str, str] = {}
+        self._compiled: dict[str, Compiled] = {}
 
-    def text(self, dialect: Dialect) -> str:
-        """The SQL of this statement for that database."""
-        found = self._texts.get(dialect.name)
+    def compiled(self, dialect: Dialect) -> Compiled:
+        """The statement for that database."""
+        found = self._compiled.get(dialect.name)
         if found is None:
-            found = self._texts[dialect.name] = self._compile(dialect)
+            found = self._compiled[dialect.name] = self._compile(dialect)
         return found
 
-    def _compile(self, dialect: Dialect) -> str:
+    def _compile(self, dialect: Dialect) -> Compiled:
         compiled = self._element.compile(dialect=dialect)
         text = str(compiled)
         for name, value in compiled.params.items():
@@ -44,7 +65,11 @@ class Statement:
                 raise TypeError(message)
             # SQLite's compiler adds an OFFSET of its own to every LIMIT, as a bound zero.
             text = re.sub(rf":{name}\b", str(value), text)
-        return text
+        names = tuple(_PARAMETER.findall(text))
+        return Compiled(_PARAMETER.sub("?", text), names)
+
+
+_PARAMETER = re.compile(r":([a-z]\w*)")
 
 
 def literal(value: str | int) -> ColumnElement[Any]:

@@ -53,30 +53,53 @@ def _changed(tx: Transaction, statement: Statement, **params: object) -> TaskVie
 
 # --- submit ---------------------------------------------------------------------------------
 
-_NEW = [c for c in task.c if c.name not in {"seq", "schema_version"}]
+# What a new task always is, in the text; the columns that are NULL then are left out.
+_AT_FIRST = {
+    "status": literal("pending"),
+    "attempt": literal(0),
+    "starts": literal(0),
+    "idle_claims": literal(0),
+    "version": literal(1),
+}
+_GIVEN = (
+    "id",
+    "job_seq",
+    "room_id",
+    "created_by_id",
+    "ready",
+    "priority",
+    "turn",
+    "payload",
+    "created_at",
+    "run_at",
+    "expires_at",
+    "max_attempts",
+    "timeout_seconds",
+    "due_at",
+    "idempotency_key",
+    "fingerprint",
+)
 _INSERT = Statement(
     upsert(task)
     .from_select(
-        [*(c.name for c in _NEW), "schema_version"],
+        [*_GIVEN, *_AT_FIRST, "schema_version"],
         select(
-            *(bindparam(c.name, type_=c.type).label(c.name) for c in _NEW), job.c.schema_version
+            *(bindparam(name, type_=task.c[name].type).label(name) for name in _GIVEN),
+            *(constant.label(name) for name, constant in _AT_FIRST.items()),
+            job.c.schema_version,
         ).where(job.c.seq == bindparam("job_seq"), job.c.version == bindparam("job_version")),
     )
     .on_conflict_do_nothing()
-    .returning(task.c.seq)
 )
 
 
 def add(tx: Transaction, new: Task, *, job_version: int) -> int | None:
-    """Insert a task if the job is still at that version; its ``seq``.
+    """Insert a new pending task if the job is still at that version; its ``seq``.
 
     None where the job has changed since it was read, or where the id or the idempotency key is
     taken.
     """
-    values = new._asdict()
-    del values["seq"], values["schema_version"]
-    rows = tx.returning(_INSERT, **values, job_version=job_version)
-    return rows[0][0] if rows else None
+    return tx.insert(_INSERT, {**new._asdict(), "job_version": job_version})
 
 
 _BY_KEY = Statement(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from jobroom.store.statement import Statement
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jobroom.domain.records import Task
     from jobroom.settings import JobLibSettings
     from jobroom.store.dialect import Database
@@ -56,8 +58,7 @@ class Transaction:
 
     def rows(self, statement: Statement, **params: object) -> list[Row]:
         """Run a query and return all its rows."""
-        cursor = self._connection.execute(statement.text(self._database.dialect), params)
-        rows: list[Row] = cursor.fetchall()
+        rows: list[Row] = self._execute(statement, params).fetchall()
         return rows
 
     def row(self, statement: Statement, **params: object) -> Row | None:
@@ -67,8 +68,7 @@ class Transaction:
 
     def change(self, statement: Statement, **params: object) -> int:
         """Run a statement that writes; return how many rows it wrote."""
-        cursor = self._connection.execute(statement.text(self._database.dialect), params)
-        count = int(cursor.rowcount)
+        count = int(self._execute(statement, params).rowcount)
         self.dirty += count
         return count
 
@@ -77,3 +77,15 @@ class Transaction:
         rows = self.rows(statement, **params)
         self.dirty += len(rows)
         return rows
+
+    def insert(self, statement: Statement, params: Mapping[str, object]) -> int | None:
+        """Insert one row; the ``seq`` that it got, or None where a conflict kept it out."""
+        cursor = self._execute(statement, params)
+        if cursor.rowcount != 1:
+            return None
+        self.dirty += 1
+        return int(cursor.lastrowid)
+
+    def _execute(self, statement: Statement, params: Mapping[str, object]) -> Any:
+        compiled = statement.compiled(self._database.dialect)
+        return self._connection.execute(compiled.text, compiled.values(params))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, RootModel
 
 from jobroom.domain.lifecycle import TaskStatus
 
@@ -89,6 +89,10 @@ class RetryPlan(Answer):
     tasks: list[str] = Field(description="Ids, the named task first.")
 
 
+class RetryBody(RootModel[TaskBody | RetryPlan]):
+    """The task that goes again; with ``dry_run`` only the plan."""
+
+
 class JobSummary(Answer):
     """A job in a list."""
 
@@ -134,12 +138,24 @@ class WorkerBody(Answer):
     created_at: AwareDatetime
 
 
+class NewWorkerBody(WorkerBody):
+    """A worker that was just made."""
+
+    timeout_seconds: float = Field(description="It counts as lost when it is silent for longer.")
+
+
 class HeartbeatBody(Answer):
     """The answer to a heartbeat."""
 
     id: str
     last_heartbeat: AwareDatetime
     cancel: list[str] = Field(description="Ids of the tasks that the worker should stop.")
+
+
+class HeartbeatReply(HeartbeatBody):
+    """The answer to a heartbeat over HTTP, which says how long the next one has time."""
+
+    timeout_seconds: float = Field(description="It counts as lost when it is silent for longer.")
 
 
 class PageBody(Answer):

@@ -144,7 +144,7 @@ class SubmitTask(Request):
     """One unit of work for a job."""
 
     example: ClassVar[dict[str, Any]] = {"payload": {"angle": 90}}
-    payload: dict[str, Any] = Field(default={}, description="The task's arguments.")
+    payload: dict[str, Any] = Field(default_factory=dict, description="The task's arguments.")
     priority: Priority = Field(default=0, description="Higher is claimed first.")
     run_at: Microseconds | None = Field(
         default=None, description="Not claimable before this time (RFC 3339 with an offset)."

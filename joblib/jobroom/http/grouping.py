@@ -1,0 +1,86 @@
+"""Group commit on an event loop: statements run here, only the commit waits on another thread.
+
+Handing each request to a writer thread and back costs more than the statements themselves: two
+threads that both run Python pass the interpreter to and fro. So what was asked for in one turn of
+the loop, and while the last group was being committed, is run in one go on the loop, and the
+lane's thread commits it: there the interpreter is free while the disk works.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from jobroom.store.lane import LARGEST_GROUP, LONGEST_PAUSE_SECONDS
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from jobroom.store.lane import Lane, Work
+
+PATIENCE_TURNS = 200
+"""So many times a busy lane is tried from the loop before its own thread waits for it instead."""
+
+
+class Grouping:
+    """The writes of one event loop, on their way to the writer's lane."""
+
+    def __init__(self, lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
+        self._lane = lane
+        self._loop = loop
+        self._waiting: list[Work] = []
+        self._under_way = False
+        self._turns = 0
+        self.mailbox = self._committed
+
+    def add(self, work: Work) -> None:
+        """Run a request with the next group."""
+        self._waiting.append(work)
+        if not self._under_way:
+            self._under_way = True
+            # At the end of this turn of the loop: what else it brings joins the group.
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        group, rest = self._waiting[:LARGEST_GROUP], self._waiting[LARGEST_GROUP:]
+        self._waiting = rest
+        if self._lane.try_run(group, told=self.mailbox):
+            self._turns = 0
+            return
+        self._turns += 1
+        if self._turns > PATIENCE_TURNS:
+            for work in group:
+                self._lane.post(work)
+            self._turns = 0
+            self._go_on()
+            return
+        self._waiting = group + rest
+        # Another process writes, or a sweep: a random moment serves all writers best (measured).
+        self._loop.call_later(random.uniform(0, LONGEST_PAUSE_SECONDS), self._run)  # noqa: S311
+
+    def _committed(self, works: list[Work]) -> None:
+        """Called on whichever thread the lane has answered; one call wakes the loop for all."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._settle, works)
+
+    def _settle(self, works: list[Work]) -> None:
+        settle(works)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._waiting:
+            self._run()
+        else:
+            self._under_way = False
+
+
+def settle(works: list[Work]) -> None:
+    """Give finished works' results to the futures that wait for them."""
+    for work in works:
+        future = work.future
+        if future.done():
+            continue
+        if work.error is not None:
+            future.set_exception(work.error)
+        else:
+            future.set_result(work.result)

@@ -1,0 +1,161 @@
+"""Migrations: they make what the tables say, once, whoever comes first."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine
+
+from jobroom.errors import ConfigurationError
+from jobroom.service.queue import JobQueue
+from jobroom.settings import JobLibSettings
+from jobroom.store import migrate
+from jobroom.store.dialect import SQLiteFile
+from jobroom.store.schema import metadata
+
+OPEN = """
+import sys
+from jobroom.service.queue import JobQueue
+from jobroom.settings import JobLibSettings
+print("ready", flush=True)
+sys.stdin.readline()
+JobQueue.open(JobLibSettings(database_url=sys.argv[1])).close()
+print("alembic" in sys.modules)
+"""
+
+
+def shape(path: Path) -> dict[tuple[str, str], object]:
+    """Every table with its columns, keys and checks, and every index with its text."""
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+        found: dict[tuple[str, str], object] = {}
+        for kind, name, table, sql in rows:
+            if table == "alembic_version":
+                continue
+            parts = _clauses(sql) if kind == "table" else sql
+            found[kind, name] = parts, connection.execute(
+                f"PRAGMA {'table_info' if kind == 'table' else 'index_xinfo'}({name})"
+            ).fetchall()
+    connection.close()
+    return found
+
+
+def _clauses(sql: str) -> list[str]:
+    """The lines of a CREATE TABLE in an order of their own: constraints may be written in any."""
+    return sorted(line.strip().rstrip(",") for line in sql.splitlines())
+
+
+def open_in_process(path: Path) -> subprocess.Popen[str]:
+    """A process that has imported everything and opens the file when it is told to."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", OPEN, f"sqlite:///{path}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        JobQueue.open(JobLibSettings(database_url=f"sqlite:///{path}"))
+    message = str(caught.value)
+    assert str(path) in message
+    assert "\n" not in message
+    return message
+
+
+def test_a_migrated_database_equals_a_created_one(tmp_path: Path, empty_database: Path) -> None:
+    created = tmp_path / "created.db"
+    engine = create_engine(f"sqlite:///{created}")
+    metadata.create_all(engine)
+    engine.dispose()
+    assert shape(empty_database) == shape(created)
+
+
+def test_head_is_the_newest_revision_of_alembic() -> None:
+    assert ScriptDirectory.from_config(migrate._config()).get_heads() == [migrate.HEAD]
+
+
+def test_a_new_file_is_made_and_migrated_at_opening(tmp_path: Path) -> None:
+    settings = JobLibSettings(database_url=f"sqlite:///{tmp_path}/queue.db")
+    JobQueue.open(settings).close()
+    assert migrate.current(SQLiteFile(settings)) == migrate.HEAD
+
+
+def test_an_empty_file_is_taken_for_a_new_one(tmp_path: Path) -> None:
+    (tmp_path / "queue.db").touch()
+    settings = JobLibSettings(database_url=f"sqlite:///{tmp_path}/queue.db")
+    JobQueue.open(settings).close()
+    assert migrate.current(SQLiteFile(settings)) == migrate.HEAD
+
+
+def test_migrating_twice_is_a_no_op(settings: JobLibSettings) -> None:
+    database = SQLiteFile(settings)
+    before = shape(database.path)
+    migrate.upgrade(database, settings)
+    assert shape(database.path) == before
+    assert migrate.current(database) == migrate.HEAD
+
+
+def test_rows_survive_a_migration_that_finds_nothing_to_do(settings: JobLibSettings) -> None:
+    database = SQLiteFile(settings)
+    with sqlite3.connect(database.path) as connection:
+        connection.execute("INSERT INTO queue_state VALUES ('kept', 1)")
+    migrate.upgrade(database, settings)
+    assert connection.execute("SELECT value FROM queue_state").fetchall() == [(1,)]
+    connection.close()
+
+
+def test_two_processes_that_open_one_new_file_at_once_both_work(tmp_path: Path) -> None:
+    """Design, *Dependencies*: a local file is upgraded on start, by whoever comes first."""
+    path = tmp_path / "queue.db"
+    started = [open_in_process(path) for _ in range(2)]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    ended = [process.communicate(timeout=30) for process in started]
+    assert [process.returncode for process in started] == [0, 0], ended
+
+
+def test_opening_a_current_file_does_not_import_alembic(settings: JobLibSettings) -> None:
+    """Design, *Serverless*: cold start is a feature."""
+    out, err = open_in_process(SQLiteFile(settings).path).communicate("go\n", timeout=30)
+    assert (out.strip(), err) == ("False", "")
+
+
+def test_a_file_of_a_newer_version_is_refused_by_its_revision(settings: JobLibSettings) -> None:
+    path = SQLiteFile(settings).path
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    message = refusal(path)
+    assert "9999" in message
+    assert "newer version" in message
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("These are my notes, not a database. " * 100)
+    refusal(path)
+    assert path.read_text().startswith("These are my notes")
+
+
+def test_a_database_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE users (name TEXT)")
+    assert "holds other tables" in refusal(path)
+    tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+    mode = connection.execute("PRAGMA journal_mode").fetchone()
+    connection.close()
+    assert (tables, mode) == ([("users",)], ("delete",))
