@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault at one place of a document; ``pointer`` is a JSON Pointer (RFC 6901), "" the whole."""
+    """One fault of a document; ``pointer`` is its place (RFC 6901), the empty text the whole."""
 
     pointer: str
     message: str

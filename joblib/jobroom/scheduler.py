@@ -33,7 +33,7 @@ def sweeping(queue: JobQueue) -> Iterator[None]:
         args=[queue],
         seconds=seconds,
         # Servers started together should not sweep together for ever.
-        jitter=max(1, int(seconds / 10)) if seconds >= 10 else None,
+        jitter=int(seconds / 10) or None,
         max_instances=1,
         coalesce=True,
         misfire_grace_time=None,

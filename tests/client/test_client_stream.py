@@ -171,9 +171,7 @@ class TestStop:
         stream = listen(LONG)
         before = signal.signal(signal.SIGUSR1, lambda *_: stream.stop())
         try:
-            server.on_request = lambda seen: (
-                os.kill(os.getpid(), signal.SIGUSR1) if "/claim" in seen.path else None
-            )
+            server.on_request = lambda _seen: os.kill(os.getpid(), signal.SIGUSR1)
             began = time.monotonic()
             assert list(stream) == []
             assert time.monotonic() - began < SOON
@@ -216,6 +214,7 @@ class TestInterrupt:
 
         def interrupt(seen):
             if "/claim" in seen.path:
+                server.on_request = lambda _seen: None
                 os.kill(os.getpid(), signal.SIGINT)
 
         server.on_request = interrupt
@@ -255,7 +254,7 @@ class Interrupting:
     def __init__(self, queue):
         self.put, self.get_nowait = queue.put, queue.get_nowait
 
-    def get(self):
+    def get(self, timeout):
         raise KeyboardInterrupt
 
 

@@ -35,7 +35,6 @@ def _ids(pages: list[Json]) -> list[str]:
     return [item["id"] for page in pages for item in page["items"]]
 
 
-@pytest.mark.parametrize("path", LISTS)
 @pytest.mark.parametrize(
     "query",
     [
@@ -53,18 +52,19 @@ def _ids(pages: list[Json]) -> list[str]:
         "limit=+1",
     ],
 )
-def test_a_limit_outside_0_to_500_is_422(path: str, query: str, wanda: Person) -> None:
+def test_a_limit_outside_0_to_500_is_422(query: str, wanda: Person) -> None:
     """Acceptance C32; contract, *Lists*: 0..500, outside 422."""
-    problem = refused(wanda.get(f"{path}?{query}"), "validation-error")
-    assert pointers(problem) == ["/limit"]
+    for path in LISTS:
+        problem = refused(wanda.get(f"{path}?{query}"), "validation-error")
+        assert pointers(problem) == ["/limit"]
 
 
-@pytest.mark.parametrize("path", LISTS)
 @pytest.mark.parametrize("offset", [str(2**63), "-1", "abc", "1000001", ""])
-def test_an_offset_that_cannot_be_is_422(path: str, offset: str, wanda: Person) -> None:
+def test_an_offset_that_cannot_be_is_422(offset: str, wanda: Person) -> None:
     """Acceptance C32: 2^63 must not reach the store."""
-    problem = refused(wanda.get(f"{path}?offset={offset}"), "validation-error")
-    assert pointers(problem) == ["/offset"]
+    for path in LISTS:
+        problem = refused(wanda.get(f"{path}?offset={offset}"), "validation-error")
+        assert pointers(problem) == ["/offset"]
 
 
 @pytest.mark.parametrize("path", LISTS)
@@ -231,12 +231,12 @@ GARBAGE = [
 ]
 
 
-@pytest.mark.parametrize("path", LISTS)
 @pytest.mark.parametrize("cursor", GARBAGE)
-def test_a_cursor_that_no_list_gave_is_422(path: str, cursor: str, wanda: Person) -> None:
+def test_a_cursor_that_no_list_gave_is_422(cursor: str, wanda: Person) -> None:
     """Acceptance C32: garbage, and garbage in the shape of a cursor."""
-    answer = wanda.get(f"{path}?cursor={q(cursor)}")
-    assert pointers(refused(answer, "validation-error")) == ["/cursor"]
+    for path in LISTS:
+        answer = wanda.get(f"{path}?cursor={q(cursor)}")
+        assert pointers(refused(answer, "validation-error")) == ["/cursor"]
 
 
 def test_a_cursor_of_another_list_is_422(wanda: Person) -> None:

@@ -101,7 +101,7 @@ def test_an_empty_file_is_taken_for_a_new_one(tmp_path: Path) -> None:
 def test_migrating_twice_is_a_no_op(settings: JobLibSettings) -> None:
     database = SQLiteFile(settings)
     before = shape(database.path)
-    migrate.upgrade(database, settings)
+    migrate.upgrade(database)
     assert shape(database.path) == before
     assert migrate.current(database) == migrate.HEAD
 
@@ -110,7 +110,7 @@ def test_rows_survive_a_migration_that_finds_nothing_to_do(settings: JobLibSetti
     database = SQLiteFile(settings)
     with sqlite3.connect(database.path) as connection:
         connection.execute("INSERT INTO queue_state VALUES ('kept', 1)")
-    migrate.upgrade(database, settings)
+    migrate.upgrade(database)
     assert connection.execute("SELECT value FROM queue_state").fetchall() == [(1,)]
     connection.close()
 

@@ -39,7 +39,7 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
     "complete": (tasks.COMPLETE, [f"sqlite_autoindex_task_1 {BY_ID}"]),
     "fail": (tasks.FAIL_FOR_GOOD, [f"sqlite_autoindex_task_1 {BY_ID}"]),
     "hand back": (tasks.HAND_BACK, [f"sqlite_autoindex_task_1 {BY_ID}"]),
-    "cancel": (tasks._CANCEL, [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "cancel": (tasks.CANCEL, [f"sqlite_autoindex_task_1 {BY_ID}"]),
     "end": (tasks._END, [BY_SEQ]),
     "requeue": (tasks._REQUEUE, [BY_SEQ]),
     "retry": (tasks._RETRY, [BY_SEQ]),
@@ -156,8 +156,8 @@ def _task(n: int) -> tuple[int, str, str | None, int | None]:
 
 
 def plan_of(queue: JobQueue, statement: Statement) -> list[str]:
-    text = statement.text(queue.database.dialect)
-    parameters = dict.fromkeys(re.findall(r"(?<!:):([a-z_]\w*)", text), 1)
+    text = statement.compiled(queue.database.dialect).text
+    parameters = (1,) * text.count("?")
     rows = queue.writer._connection.execute(f"EXPLAIN QUERY PLAN {text}", parameters)
     return [row[3] for row in rows]
 

@@ -37,7 +37,9 @@ def token(
         from jobroom import tokens
         from jobroom.settings import read_settings
 
-        only = None if rooms is None else [room for name in rooms.split(",") if (room := name.strip())]
+        only = (
+            None if rooms is None else [room for name in rooms.split(",") if (room := name.strip())]
+        )
         made = tokens.token_for_settings(
             read_settings(), sub=sub, is_admin=admin, rooms=only, hours=hours
         )
@@ -66,7 +68,7 @@ def upgrade() -> None:
         settings = read_settings()
         opened = dialect.open_database(settings)
         before = migrate.current(opened)
-        migrate.prepare(opened, settings)
+        migrate.prepare(opened)
         typer.echo(f"{opened.location}: {before or 'empty'} -> {migrate.HEAD}")
 
 

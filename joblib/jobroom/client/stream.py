@@ -8,6 +8,7 @@ lock inside a ``threading.Event`` may not: the handler could interrupt its own h
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import queue
@@ -31,6 +32,7 @@ CLAIM_TIMEOUT_SECONDS = 10.0
 LONGEST_WAIT_SECONDS = 10
 """How long one claim may be held open, so that leaving in good order takes no longer either."""
 HONOURED_SHARE = 0.9
+SIGNALS_SECONDS = 0.25
 
 
 class TaskStream(Iterator[ClaimedTask]):
@@ -68,7 +70,7 @@ class TaskStream(Iterator[ClaimedTask]):
         look = _Look(self._worker, self.interval)
         try:
             self._begin(look)
-            found = look.found.get()
+            found = look.wait()
         except BaseException:
             look.abandon()
             look.take_back()
@@ -107,6 +109,14 @@ class _Look(threading.Thread):
         self._patience = Patience(
             math.inf, timeout=CLAIM_TIMEOUT_SECONDS, pause=self._pause, outlive_seconds=math.inf
         )
+
+    def wait(self) -> ClaimedTask | Exception | None:
+        """Return what was found; None after ``abandon``."""
+        while True:
+            # Not without a timeout: a signal that comes just before the wait would not be
+            # handled before its end, and Ctrl-C or a handler's stop() would be lost till then.
+            with contextlib.suppress(queue.Empty):
+                return self.found.get(timeout=SIGNALS_SECONDS)
 
     def abandon(self) -> None:
         """Nobody waits any more; safe in a signal handler."""

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Collection
+from functools import lru_cache
 from typing import NamedTuple
 
 from jobroom.domain.jsontext import shown
@@ -59,6 +60,7 @@ def check_name(name: str) -> None:
         raise ValidationFailed(message, errors=(FieldError("/name", message),))
 
 
+@lru_cache(maxsize=4096)
 def name_fault(text: str) -> str | None:
     """What breaks the rule for names, as the end of a sentence; None when nothing does."""
     if not text:

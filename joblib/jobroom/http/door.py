@@ -48,7 +48,7 @@ class Door:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self.waiters = 0
-        self.watch = TaskWatch(lambda: self.queue.watch())
+        self.watch = TaskWatch(self._begin_to_watch)
         self.jobs: dict[str, Job] = {}
         self.schemas = payloads.SchemaCache()
         self.readiness: tuple[float, bool] = (0.0, False)
@@ -107,6 +107,9 @@ class Door:
             self._queue.listeners.remove(self.watch)
             self._close_queue(self._queue)
             self._queue = None
+
+    def _begin_to_watch(self) -> None:
+        self.queue.watch()
 
     def _enter(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.get_running_loop()

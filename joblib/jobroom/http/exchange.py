@@ -48,7 +48,7 @@ class Reply(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = (JSON,)
 
 
-class ClientGone(Exception):  # noqa: N818 - nobody is there to be told of an error
+class ClientGone(Exception):
     """The client closed the connection: no answer is owed."""
 
 
@@ -164,6 +164,15 @@ def check_media_type(content_type: str | None) -> None:
         raise UnsupportedMediaType("Send the body as JSON, with Content-Type: application/json.")
 
 
+def accepts_json(scope: Scope) -> bool:
+    """Whether the client takes JSON (RFC 9110, 12.5.1); without the header it takes anything."""
+    for name, value in scope["headers"]:
+        if name == b"accept" and b"*/*" not in value and b"json" not in value:
+            ranges = [part.partition(b";")[0].strip() for part in value.lower().split(b",")]
+            return not any(ranges) or b"application/*" in ranges
+    return True
+
+
 class Endpoint:
     """All methods of one path, as an ASGI application."""
 
@@ -175,6 +184,7 @@ class Endpoint:
         self._door = door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; whatever goes wrong is answered too."""
         try:
             answer = await self._answer(scope, receive)
         except ClientGone:
@@ -188,6 +198,8 @@ class Endpoint:
         if spec is None:
             detail = f"This address takes {self._allow}."
             return problem("method-not-allowed", scope, detail, headers={"Allow": self._allow})
+        if not accepts_json(scope) and spec.answers_json:
+            return problem("not-acceptable", scope, "This address answers JSON; accept that.")
         identity = NOBODY
         if spec.secured:
             found = self._door.authenticate(scope)
@@ -196,7 +208,7 @@ class Endpoint:
         return await handler(Call(self._door, scope, receive, identity))
 
 
-async def unknown_address(scope: Scope, receive: Receive, send: Send) -> None:
+async def unknown_address(scope: Scope, _receive: Receive, send: Send) -> None:
     """What the router does with an address that no route has."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1000})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from jobroom.domain.prefer import requested_wait
 from jobroom.errors import TooManyRequests, Unauthorized
@@ -137,7 +137,7 @@ class Patience:
         self._gone = asyncio.ensure_future(_disconnected(call))
         self._stopping = asyncio.ensure_future(call.door.stopping.wait())
 
-    def __enter__(self) -> Patience:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -69,7 +69,12 @@ def _whole(call: Call, name: str, default: int, largest: int) -> int:
     text = one(call, name)
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) <= len(str(largest)) and int(text) <= largest):
+    if not (
+        text.isascii()
+        and text.isdigit()
+        and len(text) <= len(str(largest))
+        and int(text) <= largest
+    ):
         raise _refused(name, f"must be a whole number from 0 to {largest}")
     return int(text)
 

@@ -48,6 +48,11 @@ class RouteSpec:
     secured: bool = True
 
     @property
+    def answers_json(self) -> bool:
+        """Whether its good answers are JSON, so that a client must accept that."""
+        return not any(isinstance(answer, str) for answer in self.answers.values())
+
+    @property
     def plain_path(self) -> str:
         """The path without Starlette's converters, as OpenAPI writes it."""
         return _PLACEHOLDER.sub(r"{\1}", self.path)

@@ -27,7 +27,7 @@ async def me(call: Call) -> Reply:
     return reply({"id": caller.identity, "is_admin": caller.is_admin, "rooms": rooms})
 
 
-async def healthz(call: Call) -> Reply:
+async def healthz(_call: Call) -> Reply:
     """The process answers."""
     return reply({"status": "ok"})
 

@@ -33,8 +33,11 @@ async def submit_task(call: Call) -> Reply:
     new = _new_task(call, body)
     access.check_room(call.caller, room_id)
     for _ in range(TRIES):
-        job = await _find_job(call, room_id, full_name)
-        await _check_payload(call, job)
+        job = call.door.jobs.get(full_name)
+        if job is None or job.room_id not in (room_id, names.GLOBAL_ROOM):
+            job = await _find_job(call, room_id, full_name)
+        if job.validate:
+            await _check_payload(call, job, new.payload)
         done: submission.Submitted | None = await call.run(
             submission.submit_task, caller=call.caller, room_id=room_id, job=job, new=new
         )
@@ -71,21 +74,17 @@ def idempotency_key(call: Call) -> str | None:
 
 
 async def _find_job(call: Call, room_id: str, full_name: str) -> Job:
-    job = call.door.jobs.get(full_name)
-    if job is None or job.room_id not in (room_id, names.GLOBAL_ROOM):
-        job = await call.run(
-            registration.find_job, caller=call.caller, room_id=room_id, full_name=full_name
-        )
-        call.door.remember(job)
+    job: Job = await call.run(
+        registration.find_job, caller=call.caller, room_id=room_id, full_name=full_name
+    )
+    call.door.remember(job)
     return job
 
 
-async def _check_payload(call: Call, job: Job) -> None:
-    if not job.validate:
-        return
+async def _check_payload(call: Call, job: Job, text: str) -> None:
     check = call.door.schemas.get(job.seq, job.schema_version, job.schema)
     payload = call.values().get("payload") or {}
-    if len(call.raw("payload") or "") > LARGE_PAYLOAD:
+    if len(text) > LARGE_PAYLOAD:
         await to_thread.run_sync(lambda: check.check(payload, at="/payload"))
     else:
         check.check(payload, at="/payload")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from jobroom.domain.records import SweepReport
 from jobroom.service import sweeping
@@ -73,7 +73,7 @@ class JobQueue(Hooks):
         self.listeners: list[Listener] = []
         self.waiting = WaitingClaims()
         self.database = dialect.open_database(settings)
-        migrate.prepare(self.database, settings)
+        migrate.prepare(self.database)
         self.writer = Lane(
             self.database,
             settings,
@@ -94,7 +94,7 @@ class JobQueue(Hooks):
         """
         return cls(settings, clock_offset=clock_offset)
 
-    def __enter__(self) -> JobQueue:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

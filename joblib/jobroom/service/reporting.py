@@ -92,41 +92,42 @@ def _try(
     tx: Transaction, caller: Caller, task_id: str, report: Report, *, is_admin: bool
 ) -> TaskView | None:
     """The report as one guarded statement; None if its guard did not hold."""
-    guard = {
-        "key": task_id,
-        "identity": caller.identity,
-        "is_admin": int(is_admin),
-        "attempt_sent": report.attempt,
-    }
-    told = {"told_progress": report.progress, "told_message": report.message}
-    ended = {"retention": tx.settings.task_retention_seconds}
-    held = {**guard, **told, "worker_sent": report.worker_id}
-    match report.status:
-        case None:
-            return tasks.report(tx, tasks.NOTE_PROGRESS, **held)
-        case TaskStatus.RUNNING:
-            return tasks.report(tx, tasks.START, **held)
-        case TaskStatus.COMPLETED:
-            return tasks.report(tx, tasks.COMPLETE, **held, **ended, told_result=report.result)
-        case TaskStatus.FAILED:
-            said = {"told_error": report.error, "final": int(report.final)}
-            return tasks.report(tx, tasks.FAIL_FOR_GOOD, **held, **ended, **said)
-        case TaskStatus.PENDING:
-            back = tasks.report(tx, tasks.HAND_BACK, **held)
-            if back is not None:
-                tx.claimable[back.task.job_seq] = None
-            return back
-        case TaskStatus.CANCELLED:
-            return _cancel(tx, {**guard, **told, **ended, "told_error": report.error})
-        case _:
-            return None
-
-
-def _cancel(tx: Transaction, params: dict[str, object]) -> TaskView | None:
-    done = tasks.cancel(tx, **params)
-    if done is not None and done.task.worker_id is not None:
+    statement = _STATEMENTS.get(report.status)
+    if statement is None:
+        return None
+    done = tasks.report(
+        tx,
+        statement,
+        key=task_id,
+        identity=caller.identity,
+        is_admin=int(is_admin),
+        attempt_sent=report.attempt,
+        worker_sent=report.worker_id,
+        told_progress=report.progress,
+        told_message=report.message,
+        told_error=report.error,
+        told_result=report.result,
+        final=int(report.final),
+        retention=tx.settings.task_retention_seconds,
+    )
+    if done is None:
+        return None
+    if report.status == TaskStatus.PENDING:
+        tx.claimable[done.task.job_seq] = None
+    elif report.status == TaskStatus.CANCELLED and done.task.worker_id is not None:
         workers.add_notice(tx, worker_id=done.task.worker_id, task_id=done.task.id)
     return done
+
+
+_STATEMENTS = {
+    None: tasks.NOTE_PROGRESS,
+    TaskStatus.RUNNING: tasks.START,
+    TaskStatus.COMPLETED: tasks.COMPLETE,
+    TaskStatus.FAILED: tasks.FAIL_FOR_GOOD,
+    TaskStatus.PENDING: tasks.HAND_BACK,
+    TaskStatus.CANCELLED: tasks.CANCEL,
+}
+"""One guarded statement for each report; each takes what it needs of all that was said."""
 
 
 def _answer_other(

@@ -25,6 +25,7 @@ class UseCase(Generic[P, T]):
     writes: bool
 
     def __call__(self, tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run inside an open transaction."""
         return self.rule(tx, *args, **kwargs)
 
 

@@ -72,7 +72,9 @@ class Watcher:
 
     def _ask(self) -> None:
         self._ask_for_claims()
-        known = {key: seen for one in self._queue.listeners for key, seen in dict(one.known).items()}
+        known = {
+            key: seen for one in self._queue.listeners for key, seen in dict(one.known).items()
+        }
         if known:
             self._queue.reader.post(
                 Work(reading.find_changed.rule, {"known": known}, self._tell_changed)

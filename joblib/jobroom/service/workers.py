@@ -65,7 +65,7 @@ def delete_worker(tx: Transaction, *, caller: Caller, worker_id: str) -> None:
         raise _worker_not_found(worker_id)
     if worker.identity != caller.identity and not caller.is_admin:
         raise _not_yours(worker_id)
-    losing.lose_tasks(tx, worker.id, why="it was deleted", most=None)
+    losing.lose_tasks(tx, worker.id, why="was deleted", most=None)
     left = jobs.unlink_all(tx, worker.id)
     if worker.kind == "identity":
         # The row stays as a mark: a claim without body must not bring the worker back.

@@ -17,7 +17,7 @@ import random
 import threading
 import time
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jobroom.errors import JobroomError, StoreUnavailable
 from jobroom.store.transaction import Transaction
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jobroom.store.dialect import Database
 
     Mailbox = Callable[[list["Work"]], None]
-    _Item = "Work | _Group | Callable[[], None]"
+    _Item: TypeAlias = "Work | _Group | Callable[[], None]"
 
 log = logging.getLogger("jobroom")
 
@@ -97,7 +97,7 @@ class _Group:
         self.told: Mailbox | None = None
 
 
-class _Busy(Exception):  # noqa: N818 - a signal: try again in a moment
+class _Busy(Exception):  # a signal: try again in a moment
     """Another process writes just now."""
 
 
@@ -169,7 +169,10 @@ class Lane:
         lane or the store is busy: try again in a moment. ``told`` is called after the commit in
         any case, with the works that have it as their mailbox.
         """
-        if self._closed or not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(blocking=False):
+            return False
+        if self._closed:
+            self._lock.release()
             return False
         try:
             group = self._open(works, patient=False)
@@ -213,10 +216,10 @@ class Lane:
 
     def _put(self, item: _Item) -> None:
         self._inbox.put(item)
-        if self._thread is None:
-            self._start()
         if self._closed:
             self._turn_away_late()
+        elif self._thread is None:
+            self._start()
 
     def _turn_away_late(self) -> None:
         """Answer what was queued at the very moment of closing, after the last look."""
@@ -228,7 +231,7 @@ class Lane:
 
     def _start(self) -> None:
         with self._starting:
-            if self._thread is None:
+            if self._thread is None and not self._closed:
                 name = "jobroom-writer" if self._write else "jobroom-reader"
                 self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
                 self._thread.start()
@@ -258,7 +261,7 @@ class Lane:
                 self._inbox.put(None)  # the mark of the end stays behind for the thread
                 return
             else:
-                item()  # type: ignore[operator]  # no _Group: see above
+                item()  # type: ignore[operator]  # no open group: see above
 
     def _run(self, works: list[Work]) -> None:
         group = self._open(works, patient=True)

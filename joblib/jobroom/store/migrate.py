@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy.engine import Engine
 
-    from jobroom.settings import JobLibSettings
     from jobroom.store.dialect import Database
 
 HEAD = "0001"
@@ -21,10 +20,10 @@ HEAD = "0001"
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-def prepare(database: Database, settings: JobLibSettings) -> None:
+def prepare(database: Database) -> None:
     """Bring a local SQLite file to ``HEAD``; refuse one that a newer jobroom has written."""
     if current(database) != HEAD:
-        upgrade(database, settings)
+        upgrade(database)
 
 
 def current(database: Database) -> str | None:
@@ -56,7 +55,7 @@ def current(database: Database) -> str | None:
         connection.close()
 
 
-def upgrade(database: Database, settings: JobLibSettings) -> None:
+def upgrade(database: Database) -> None:
     """Run alembic's migrations up to ``HEAD``; two processes at once are a no-op for the second."""
     from alembic import command
     from alembic.script import ScriptDirectory

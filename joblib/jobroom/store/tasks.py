@@ -6,6 +6,7 @@ the caller may not, and ``service.reporting`` then reads the row to say which.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BigInteger, and_, bindparam, cast, exists, func, or_, select, update
@@ -92,6 +93,8 @@ _INSERT = Statement(
     .on_conflict_do_nothing()
 )
 
+_given = itemgetter(*(Task._fields.index(name) for name in _GIVEN))
+
 
 def add(tx: Transaction, new: Task, *, job_version: int) -> int | None:
     """Insert a new pending task if the job is still at that version; its ``seq``.
@@ -99,7 +102,7 @@ def add(tx: Transaction, new: Task, *, job_version: int) -> int | None:
     None where the job has changed since it was read, or where the id or the idempotency key is
     taken.
     """
-    return tx.insert(_INSERT, {**new._asdict(), "job_version": job_version})
+    return tx.insert(_INSERT, (*_given(new), new.job_seq, job_version))
 
 
 _BY_KEY = Statement(
@@ -379,12 +382,7 @@ HAND_BACK = _by_holder(
 )
 
 
-def report(tx: Transaction, statement: Statement, **params: object) -> TaskView | None:
-    """Run one of the reports above; None if its guard did not hold."""
-    return _changed(tx, statement, now=tx.now, **params)
-
-
-_CANCEL = Statement(
+CANCEL = Statement(
     update(task)
     .where(
         task.c.id == bindparam("key"),
@@ -409,9 +407,9 @@ _CANCEL = Statement(
 )
 
 
-def cancel(tx: Transaction, **params: object) -> TaskView | None:
-    """Cancel an unfinished task for its creator, its holder or an admin."""
-    return _changed(tx, _CANCEL, now=tx.now, **params)
+def report(tx: Transaction, statement: Statement, **params: object) -> TaskView | None:
+    """Run one of the reports above, or a cancellation; None if its guard did not hold."""
+    return _changed(tx, statement, now=tx.now, **params)
 
 
 _AT_ATTEMPT = (
