@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -115,6 +116,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.seen: dict[str, dict[str, Any]] = {}
         self.retried: set[str] = set()
         self.has_claimed = False
+        self.named: list[tuple[str, str, int, Order]] = []
         self.said: list[tuple[Caller, str, Word]] = []
         self.pages: list[tuple[Caller, Filters, ModelTask, Any]] = []
 
@@ -193,12 +195,25 @@ class QueueMachine(RuleBasedStateMachine):
         self, identity: str, number: int, policy: Policy, schema: str, *, pick: int, replace: bool
     ) -> None:
         """A worker offers a job; how a job orders its tasks is fixed by its name here."""
-        caller, (room, name) = CALLERS[identity], JOBS[number]
-        policy = Policy(**{**_fields(policy), "order": "fair" if name == "Turns" else "fifo"})
+        caller = CALLERS[identity]
+        worker_id = self.a_worker(caller, pick)
+        self._register(caller, number, policy, schema, worker_id=worker_id, replace=replace)
+
+    def _register(
+        self,
+        caller: Caller,
+        number: int,
+        policy: Policy,
+        schema: str,
+        *,
+        worker_id: str | None,
+        replace: bool,
+    ) -> None:
+        room, name = JOBS[number]
         said: dict[str, Any] = {
             "schema": schema,
-            "policy": policy,
-            "worker_id": self.a_worker(caller, pick),
+            "policy": dataclasses.replace(policy, order="fair" if name == "Turns" else "fifo"),
+            "worker_id": worker_id,
             "replace": replace,
         }
         done = self.both(
@@ -210,40 +225,43 @@ class QueueMachine(RuleBasedStateMachine):
             live = work.live_workers(self.state, wanted.job)
             same(got, Joined(wanted.created, wanted.worker.id, live))
 
-    @rule(identity=identities)
-    def create_worker(self, identity: str) -> None:
-        """A process makes a worker of its own."""
+    @rule(identity=identities, number=st.integers(0, 3), policy=policies, serves=st.booleans())
+    def join_with_new_worker(
+        self, identity: str, number: int, policy: Policy, *, serves: bool
+    ) -> None:
+        """A process makes a worker of its own, as our SDK does, and registers with it."""
         caller = CALLERS[identity]
-        work.create_worker(self.state, caller, self.door.create_worker(caller))
-
-    @rule(identity=identities, number=st.integers(0, 3), policy=policies)
-    def join_with_new_worker(self, identity: str, number: int, policy: Policy) -> None:
-        """Our SDK: an instance worker that registers at once."""
-        self.create_worker(identity)
-        job = self.state.jobs.get(NAMES[number])
-        schema = job.schema if job else OPEN
-        own = [w for w in self.state.workers.values() if w.identity == identity]
-        pick = 2 * [w.id for w in own if w.kind == "instance"].index(own[-1].id) + 1
-        self.register(identity, number, policy, schema, pick=min(pick, 9), replace=False)
+        made = work.create_worker(self.state, caller, self.door.create_worker(caller))
+        if serves:
+            job = self.state.jobs.get(NAMES[number])
+            schema = job.schema if job else OPEN
+            self._register(caller, number, policy, schema, worker_id=made.id, replace=False)
 
     @rule(identity=identities, pick=picks)
     def heartbeat(self, identity: str, pick: int) -> None:
         """A worker is alive and is told what to stop."""
         caller = CALLERS[identity]
         worker_id = self.a_worker(caller, pick) or identity
+        told = [worker for worker in self.state.workers.values() if worker.notices]
+        if told and pick % 3:
+            worker_id, caller = told[pick % len(told)].id, CALLERS[told[pick % len(told)].identity]
         done = self.both(
             lambda: work.heartbeat(self.state, caller, worker_id),
             lambda: set(self.door.heartbeat(caller, worker_id)),
         )
         if done:
-            (must, may), told = done
-            assert must <= told <= may, (must, told, may)
+            (must, may), got = done
+            assert must <= got <= may, (must, got, may)
 
     @rule(identity=identities, pick=picks)
     def delete_worker(self, identity: str, pick: int) -> None:
-        """A worker leaves, or an admin removes it."""
+        """A worker leaves, or an admin removes it; those that hold something first."""
         caller = CALLERS[identity]
         worker_id = self.a_worker(caller, pick) or identity
+        busy = [task.worker for task in self.state.tasks if task.is_held and task.worker]
+        if busy and pick % 3:
+            worker_id = busy[pick % len(busy)]
+            caller = self.someone(self.state.workers[worker_id].identity, pick)
         self.both(
             lambda: work.delete_worker(self.state, caller, worker_id),
             lambda: self.door.delete_worker(caller, worker_id),
@@ -259,8 +277,27 @@ class QueueMachine(RuleBasedStateMachine):
             lambda: work.submit(self.state, caller, room, name, order),
             lambda: self.door.submit(caller, room, name, order),
         )
+        if order.key or order.id:
+            self.named.append((identity, room, number, order))
         if done:
             self._accept(*done)
+
+    @precondition(lambda self: self.named)
+    @rule(back=st.integers(1, 4), change=st.sampled_from((None, None, None, "who", "job", "body")))
+    def submit_again(self, back: int, change: str | None) -> None:
+        """The answer was lost and the request comes again; or a key is used for another one."""
+        identity, room, number, order = self.named[-min(back, len(self.named))]
+        match change:
+            case "who":
+                identity = "bob" if identity == "alice" else "alice"
+            case "job":
+                number = 1 - number if number < 2 else 1
+            case "body":
+                order = dataclasses.replace(order, priority=order.priority + 1)
+            case _:
+                pass
+        self.submit(identity, room, number, order)
+        self.named.pop()
 
     def _accept(self, wanted: work.Submitted, got: Accepted) -> None:
         if not wanted.replayed:
@@ -291,8 +328,34 @@ class QueueMachine(RuleBasedStateMachine):
     ) -> None:
         """A worker asks for work."""
         caller = CALLERS[identity]
-        asked: dict[str, Any] = {"limit": limit, "start": start, "request_id": request_id}
-        worker_id = self.a_worker(caller, pick)
+        self._claim(
+            caller, self.a_worker(caller, pick), limit=limit, start=start, request_id=request_id
+        )
+
+    @precondition(lambda self: any(task.status == "pending" for task in self.state.tasks))
+    @rule(
+        pick=picks,
+        limit=st.sampled_from((1, 1, 1, 2, 5)),
+        start=st.booleans(),
+        request_id=st.sampled_from((None, None, "ask-1", "ask-2")),
+    )
+    def claim_what_there_is(
+        self, pick: int, limit: int, *, start: bool, request_id: str | None
+    ) -> None:
+        """A worker asks that has something waiting, or one of that job's that holds something."""
+        jobs = {id(task.job) for task in self.state.tasks if task.status == "pending"}
+        workers = [
+            worker
+            for worker in self.state.workers.values()
+            if any(id(job) in jobs for job in self.state.linked_to(worker))
+        ]
+        if workers:
+            worker = workers[pick % len(workers)]
+            worker_id = None if worker.kind == "identity" else worker.id
+            caller = CALLERS[worker.identity]
+            self._claim(caller, worker_id, limit=limit, start=start, request_id=request_id)
+
+    def _claim(self, caller: Caller, worker_id: str | None, **asked: Any) -> None:
         self.has_claimed = True
         done = self.both(
             lambda: work.claim(self.state, caller, worker_id, **asked),
@@ -308,7 +371,9 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(
         pick=picks,
         who=picks,
-        status=st.sampled_from(("running", "completed", "completed", "failed", "failed", "pending")),
+        status=st.sampled_from(
+            ("running", "completed", "completed", "failed", "failed", "pending")
+        ),
         fence=st.sampled_from((None, 0, 0, 0, -1, 1)),
         names_worker=picks,
         final=st.booleans(),
@@ -369,7 +434,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(pick=picks, who=picks, names_worker=picks)
     def cancel(self, pick: int, who: int, names_worker: int) -> None:
         """By its creator, its worker, an admin, or a stranger."""
-        task = self.a_task(pick, lambda task: not task.is_terminal)
+        task = self.a_task(pick, lambda task: task.is_held if pick % 3 else not task.is_terminal)
         assert task is not None
         usual = task.creator if who % 2 else self.state.owner_of(task)
         caller = self.someone(usual, who)
@@ -420,13 +485,17 @@ class QueueMachine(RuleBasedStateMachine):
 
     # --- reading ------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.state.tasks)
-    @rule(identity=identities, pick=picks)
-    def read(self, identity: str, pick: int) -> None:
-        """One task; one that was removed or may not be seen is 404."""
-        task = self.a_task(pick, lambda task: True)
-        assert task is not None
+    @rule(identity=identities, room=rooms, number=st.integers(0, 3), pick=picks)
+    def look_around(self, identity: str, room: str, number: int, pick: int) -> None:
+        """A task, the jobs of a room, one job by name, the workers."""
         caller = CALLERS[identity]
+        if task := self.a_task(pick, lambda task: not task.is_terminal):
+            self._read_task(caller, task)
+        self._read_jobs(caller, room, NAMES[number])
+        self._read_workers(caller)
+
+    def _read_task(self, caller: Caller, task: ModelTask) -> None:
+        """One that was removed or may not be seen is 404."""
         done = self.both(
             lambda: ends.find_task(self.state, caller, task.id),
             lambda: self.door.task(caller, task.id),
@@ -484,10 +553,7 @@ class QueueMachine(RuleBasedStateMachine):
         if got.cursor is not None:
             self.pages.append((caller, asked, rest[limit - 1], got.cursor))
 
-    @rule(identity=identities, room=rooms, number=st.integers(0, 3))
-    def read_jobs(self, identity: str, room: str, number: int) -> None:
-        """The jobs that a room sees, and one of them by name."""
-        caller, name = CALLERS[identity], NAMES[number]
+    def _read_jobs(self, caller: Caller, room: str, name: str) -> None:
         self.both(lambda: work.check_room(caller, room), lambda: self.door.jobs(caller, room))
         done = self.both(
             lambda: work.live_workers(self.state, work.find_job(self.state, caller, room, name)),
@@ -496,10 +562,8 @@ class QueueMachine(RuleBasedStateMachine):
         if done:
             same(done[1], done[0])
 
-    @rule(identity=identities)
-    def read_workers(self, identity: str) -> None:
+    def _read_workers(self, caller: Caller) -> None:
         """One's own workers, an admin's all, without those that were lost."""
-        caller = CALLERS[identity]
         wanted = {
             worker.id: (
                 self.state.is_alive(worker),
@@ -507,7 +571,7 @@ class QueueMachine(RuleBasedStateMachine):
                 len(self.state.held_by(worker)),
             )
             for worker in self.state.workers.values()
-            if worker.state == "active" and (caller.is_admin or worker.identity == identity)
+            if worker.state == "active" and (caller.is_admin or worker.identity == caller.identity)
         }
         same(self.door.workers(caller), wanted)
 
@@ -572,7 +636,3 @@ def same(got: object, wanted: object) -> None:
         parts = {key: (got[key], wanted[key]) for key in got if got[key] != wanted[key]}
         assert not parts, f"(got, wanted) by member: {parts}, of {got}"
     assert got == wanted, f"got {got}, wanted {wanted}"
-
-
-def _fields(policy: Policy) -> dict[str, Any]:
-    return {name: getattr(policy, name) for name in policy.__slots__}

@@ -16,10 +16,10 @@ import logging
 import random
 import threading
 import time
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jobroom.errors import JobroomError, StoreUnavailable
+from jobroom.store.courier import Courier
 from jobroom.store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jobroom.store.dialect import Database
 
     Mailbox = Callable[[list["Work"]], None]
-    _Item: TypeAlias = "Work | _Group | Callable[[], None]"
+    _Item: TypeAlias = "Work | Callable[[], None]"
 
 log = logging.getLogger("jobroom")
 
@@ -139,11 +139,12 @@ class Lane:
         self._clock_offset = clock_offset
         self._connection = database.connect(read_only=not write)
         self._foreign_version = database.foreign_version(self._connection)
-        self._inbox: SimpleQueue[_Item | None] = SimpleQueue()
+        name = "writer" if write else "reader"
+        self._works: Courier[_Item] = Courier(f"jobroom-{name}", self._serve)
+        # A courier of their own: the other one may be waiting for the lock that they release.
+        self._commits: Courier[_Group] = Courier(f"jobroom-{name}-commits", self._finish)
         # Held while a transaction is open, over two threads where ``try_run`` opened it.
         self._lock = threading.Lock()
-        self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
         self._closed = False
 
     def post(self, work: Work) -> None:
@@ -184,7 +185,7 @@ class Lane:
             told([])
             return True
         group.told = told
-        self._put(group)
+        self._commits.put(group)
         return True
 
     def check_foreign(self, tell: Callable[[], None]) -> None:
@@ -204,10 +205,8 @@ class Lane:
             if self._closed:
                 return
             self._closed = True
-            thread = self._thread
-        if thread is not None:
-            self._inbox.put(None)
-            thread.join()
+        self._commits.stop()
+        self._works.stop()
         with self._lock:
             rest = list(self._waiting(1_000_000))
             if rest:
@@ -215,11 +214,9 @@ class Lane:
             self._connection.close()
 
     def _put(self, item: _Item) -> None:
-        self._inbox.put(item)
+        self._works.put(item)
         if self._closed:
             self._turn_away_late()
-        elif self._thread is None:
-            self._start()
 
     def _turn_away_late(self) -> None:
         """Answer what was queued at the very moment of closing, after the last look."""
@@ -229,39 +226,24 @@ class Lane:
             work.error = StoreUnavailable("The queue is shutting down; try again in a moment.")
         _deliver(late)
 
-    def _start(self) -> None:
-        with self._starting:
-            if self._thread is None and not self._closed:
-                name = "jobroom-writer" if self._write else "jobroom-reader"
-                self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
-                self._thread.start()
+    def _serve(self, first: _Item) -> None:
+        with self._lock:
+            if isinstance(first, Work):
+                self._run([first, *self._waiting(LARGEST_GROUP - 1)])
+            else:
+                first()
 
-    def _serve(self) -> None:
-        while (first := self._inbox.get()) is not None:
-            if isinstance(first, _Group):
-                self._close(first)
-                self._lock.release()
-                continue
-            with self._lock:
-                if isinstance(first, Work):
-                    self._run([first, *self._waiting(LARGEST_GROUP - 1)])
-                else:
-                    first()
+    def _finish(self, group: _Group) -> None:
+        self._close(group)
+        self._lock.release()
 
     def _waiting(self, most: int) -> Iterator[Work]:
-        """What waits in the inbox; the lane is held, so no open group can be among it."""
-        for _ in range(most):
-            try:
-                item = self._inbox.get_nowait()
-            except Empty:
-                return
+        """What waits with the courier; the lane is held, so it goes into the same group."""
+        for item in self._works.take(most):
             if isinstance(item, Work):
                 yield item
-            elif item is None:
-                self._inbox.put(None)  # the mark of the end stays behind for the thread
-                return
             else:
-                item()  # type: ignore[operator]  # no open group: see above
+                item()
 
     def _run(self, works: list[Work]) -> None:
         group = self._open(works, patient=True)
