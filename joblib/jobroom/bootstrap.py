@@ -22,7 +22,7 @@ from jobroom.settings import JobLibSettings, on_lambda, read_settings, server_ad
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from starlette.applications import Starlette
+    from jobroom.http.asgi import Application
 
 FIRST_TOKEN_HOURS = 8
 
@@ -35,7 +35,7 @@ def create_app(
     get_current_identity: Callable[[Any], Any] | None = None,
     get_is_admin: Callable[[Any], Any] | None = None,
     me: bool = True,
-) -> Starlette:
+) -> Application:
     """The application, to be served by itself or mounted in a host's.
 
     ``settings`` default to the environment's, read at the first use; nothing is opened before
@@ -58,7 +58,7 @@ def create_app(
     is_open_by_token = authenticator is None and get_current_identity is None
 
     @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_app: object) -> AsyncIterator[None]:
         try:
             opened = door.queue
             if is_open_by_token:

@@ -127,6 +127,17 @@ def test_a_task_that_cannot_be_read_fails_and_the_next_one_comes(server, listen)
     assert "created_at" in bad["error"]
 
 
+def send_once(server, number):
+    """Send this process a signal when the next claim comes in."""
+
+    def on_request(seen):
+        if "/claim" in seen.path:
+            server.on_request = lambda _seen: None
+            os.kill(os.getpid(), number)
+
+    server.on_request = on_request
+
+
 class TestStop:
     def test_it_ends_the_iteration(self, server, listen):
         stream = listen()
@@ -171,7 +182,7 @@ class TestStop:
         stream = listen(LONG)
         before = signal.signal(signal.SIGUSR1, lambda *_: stream.stop())
         try:
-            server.on_request = lambda _seen: os.kill(os.getpid(), signal.SIGUSR1)
+            send_once(server, signal.SIGUSR1)
             began = time.monotonic()
             assert list(stream) == []
             assert time.monotonic() - began < SOON
@@ -211,13 +222,7 @@ class TestStop:
 class TestInterrupt:
     def test_ctrl_c_goes_through_and_what_the_claim_brings_is_handed_back(self, server, listen):
         stream = listen(LONG)
-
-        def interrupt(seen):
-            if "/claim" in seen.path:
-                server.on_request = lambda _seen: None
-                os.kill(os.getpid(), signal.SIGINT)
-
-        server.on_request = interrupt
+        send_once(server, signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             next(stream)
         task = server.add_task(NAME)

@@ -302,7 +302,7 @@ def run_program(server, body):
         "PYTHONPATH": path,
     }
     return subprocess.run(
-        [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-c", source],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", source],
         env=environment,
         timeout=60,
         capture_output=True,

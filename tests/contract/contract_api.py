@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -38,6 +38,7 @@ EVERYWHERE = {
 }
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 class Api:
@@ -68,10 +69,10 @@ class Api:
         """Move the store's clock."""
         self.app.state.door.queue.clock_offset += int(seconds * SECOND)
 
-    def run(self, awaitable: Awaitable[Any]) -> Any:
+    def run(self, awaitable: Awaitable[T]) -> T:
         """Run something on the loop of this application."""
 
-        async def waited() -> Any:
+        async def waited() -> T:
             return await awaitable
 
         return self._runner.run(waited())
@@ -149,7 +150,7 @@ class Person:
 
     def claim(self, **more: Any) -> Json:
         """Claim a task, which must be there."""
-        found = taken(self.post("/tasks/claim", more))["task"]
+        found: Json | None = taken(self.post("/tasks/claim", more))["task"]
         assert found is not None, "nothing was claimable"
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +42,7 @@ class Row:
     query: str = ""
     status: int = 200
     slug: str | None = None
-    answer: dict[str, str | None] = field(default_factory=dict)
+    answer: Mapping[str, str | None] = field(default_factory=dict)
     setting: dict[str, Any] = field(default_factory=dict)
 
     @property

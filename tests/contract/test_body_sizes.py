@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from typing import Any
 
 import pytest
@@ -80,7 +80,7 @@ class Wire:
         self._headers = headers
         self._pieces = pieces
         self.pieces_read = 0
-        self.sent: list[dict[str, Any]] = []
+        self.sent: list[MutableMapping[str, Any]] = []
 
     def ask(self) -> tuple[int, dict[str, Any]]:
         """Send it; the status and the document of the answer."""
@@ -97,13 +97,13 @@ class Wire:
         body = b"".join(message.get("body", b"") for message in self.sent)
         return self.sent[0]["status"], json.loads(body)
 
-    async def _receive(self) -> dict[str, Any]:
+    async def _receive(self) -> MutableMapping[str, Any]:
         assert self.pieces_read < len(self._pieces), "read on after it knew enough"
         self.pieces_read += 1
         piece = self._pieces[self.pieces_read - 1]
         return {"type": "http.request", "body": piece, "more_body": True}
 
-    async def _send(self, message: dict[str, Any]) -> None:
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
         self.sent.append(message)
 
 

@@ -9,7 +9,7 @@ import pytest
 from contract_api import ANGLE, ROTATE, Api, Json, Person, pointers, refused, taken
 
 TERMINAL = ("completed", "failed", "cancelled")
-POLICY = {"schema": ANGLE, "on_worker_lost": "requeue", "max_attempts": 3}
+POLICY: Json = {"schema": ANGLE, "on_worker_lost": "requeue", "max_attempts": 3}
 
 
 def _cancel_list(worker: Person, worker_id: str = "wanda") -> list[str]:

@@ -1,4 +1,4 @@
-"""What a body may be, and that what it says is kept to the letter (contract, *Errors*, "Bodies")."""
+"""What a body may be; what it says is kept to the letter (contract, *Errors*, "Bodies")."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ import pytest
 from rich.console import Console
 
 from jobroom.demo import run as demo
-from jobroom.demo.processes import HOST, Children, DemoError
+from jobroom.demo.processes import HOST, Child, Children, DemoError
+from jobroom.demo.rest import Rest
 from jobroom.demo.run import Options
 
 SCRIPT = "import sys; from jobroom.demo import run; sys.exit(run.run(run.Options(tasks={tasks})))"
@@ -160,6 +161,25 @@ def test_a_server_that_cannot_start_is_told_with_the_end_of_its_log(
     assert errors.startswith("The server process ended with exit code ")
     assert "address already in use" in errors
     assert list(temporary.iterdir()) == []
+
+
+def test_a_request_that_is_refused_is_told_with_the_ends_of_the_logs(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> str:
+        raise DemoError("The server refused it.")
+
+    monkeypatch.setattr(Rest, "submit", refuse)
+    monkeypatch.setattr(Child, "last_lines", lambda child: [f"log of {child.name}"])
+    code, printed = run_it(Options(tasks=1, workers=1))
+    assert code == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "The server refused it."
+    assert [line.strip() for line in lines[1:]] == [
+        "server: log of server",
+        "worker 1: log of worker 1",
+    ]
+    assert_nothing_left(temporary, printed)
 
 
 def test_a_missing_server_part_is_told_with_the_command_that_helps(

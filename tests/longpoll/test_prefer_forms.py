@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 pytestmark = pytest.mark.anyio
@@ -59,8 +61,6 @@ async def test_every_form_that_asks_to_wait_is_granted_up_to_the_cap(open_api, l
 
 async def waits(api, lines, route):
     """Ask, and stop the waiting as soon as it has begun."""
-    import asyncio
-
     request = asyncio.ensure_future(ask(api, lines, route))
     await api.until(lambda: api.parked or any(n >= 0 for n in api.door.watch.known.values()))
     api.door.stop_waiting()

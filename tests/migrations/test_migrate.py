@@ -38,9 +38,12 @@ def shape(path: Path) -> dict[tuple[str, str], object]:
             if table == "alembic_version":
                 continue
             parts = _clauses(sql) if kind == "table" else sql
-            found[kind, name] = parts, connection.execute(
-                f"PRAGMA {'table_info' if kind == 'table' else 'index_xinfo'}({name})"
-            ).fetchall()
+            found[kind, name] = (
+                parts,
+                connection.execute(
+                    f"PRAGMA {'table_info' if kind == 'table' else 'index_xinfo'}({name})"
+                ).fetchall(),
+            )
     connection.close()
     return found
 

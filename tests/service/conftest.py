@@ -118,9 +118,7 @@ class Desk:
     def submit(self, caller: Caller, job: Job, *, room_id: str = "r1", **new: Any) -> Task:
         return self.submitted(caller, job, room_id=room_id, **new).view.task
 
-    def claim(
-        self, caller: Caller, worker_id: str | None = None, **kwargs: Any
-    ) -> list[Task]:
+    def claim(self, caller: Caller, worker_id: str | None = None, **kwargs: Any) -> list[Task]:
         found = self.queue.run(claiming.claim_tasks, caller=caller, worker_id=worker_id, **kwargs)
         return [view.task for view in found]
 

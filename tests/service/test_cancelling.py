@@ -114,9 +114,7 @@ def test_nobody_is_told_of_a_task_that_nobody_held(desk, alice, bob, rotate) -> 
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "running", None])
-def test_a_late_report_is_refused_and_ends_the_telling(
-    desk, alice, bob, running, status
-) -> None:
+def test_a_late_report_is_refused_and_ends_the_telling(desk, alice, bob, running, status) -> None:
     """Rules, *Cancel*: until it reports on it, its 409 counts; C23."""
     desk.report(bob, running, "cancelled")
     with pytest.raises(InvalidTaskTransition):

@@ -118,7 +118,7 @@ def test_a_running_task_is_not_touched_by_its_expiry(desk, alice, bob, rotate) -
 
 @pytest.mark.parametrize("attempt", [1, None])
 @pytest.mark.parametrize("status", ["completed", "failed", "running", None])
-def test_a_report_after_the_loss_is_late(desk, alice, bob, rotate, status, attempt) -> None:
+def test_a_report_after_the_loss_is_late(desk, alice, bob, *, rotate, status, attempt) -> None:
     """Contract, *Losing a worker*, C01: 409; one terminal state, never rewritten."""
     task = desk.submit(bob, rotate)
     desk.run_one(alice)

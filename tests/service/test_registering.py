@@ -105,9 +105,7 @@ def test_replace_by_an_equal_schema_is_no_new_version(desk, alice) -> None:
     assert same.view.job.schema_version == 1
 
 
-def test_old_pending_tasks_keep_the_schema_version_and_the_claim_names_it(
-    desk, alice, bob
-) -> None:
+def test_old_pending_tasks_keep_the_schema_version_and_the_claim_names_it(desk, alice, bob) -> None:
     """Rules, *Jobs*."""
     job = desk.job(alice, schema=SCHEMA)
     desk.submit(bob, job)

@@ -139,7 +139,7 @@ def test_a_repeat_after_a_retry_is_late(desk, alice, bob, task) -> None:
     [("completed", {"result": "1"}), ("failed", {"error": "boom"}), ("cancelled", {})],
 )
 def test_claim_next_claims_and_starts_the_workers_next_task(
-    desk, alice, bob, rotate, task, status, said
+    desk, alice, bob, *, rotate, task, status, said
 ) -> None:
     """Contract, *Tasks*: one request a task for a busy worker."""
     other = desk.submit(bob, rotate)
@@ -213,9 +213,7 @@ def test_claim_next_by_an_admin_claims_nothing_for_the_worker(
     assert desk.get(bob, other).status == "pending"
 
 
-def test_claim_next_beside_a_cancel_by_the_creator_claims_nothing(
-    desk, bob, rotate
-) -> None:
+def test_claim_next_beside_a_cancel_by_the_creator_claims_nothing(desk, bob, rotate) -> None:
     desk.job(bob)
     task, other = desk.submit(bob, rotate), desk.submit(bob, rotate)
     assert desk.reported(bob, task, "cancelled", claim_next=True).next_task is None

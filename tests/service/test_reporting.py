@@ -42,9 +42,7 @@ def allowed(status, state):
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("status", ["running", "completed", "failed", "pending", "cancelled"])
-def test_every_move_of_the_table_is_taken_and_no_other(
-    desk, admin, bring, status, state
-) -> None:
+def test_every_move_of_the_table_is_taken_and_no_other(desk, admin, bring, status, state) -> None:
     """Contract, *States*: all pairs, by an admin, whom nothing but the table stops."""
     task = bring(state)
     if allowed(status, state) or (status == state == "cancelled"):
@@ -112,10 +110,11 @@ def test_a_failed_task_has_its_error_and_its_worker_stays_in_the_history(
 def test_every_report_raises_the_row_version(desk, alice, bring) -> None:
     """Rules, *ETag*: rises with each write of the row."""
     task = bring("claimed")
-    versions = [task.version]
-    for status in ("running", None, "completed"):
-        versions.append(desk.report(alice, task, status, progress=0.5).version)
-    assert versions == sorted(set(versions))
+    versions = [
+        desk.report(alice, task, status, progress=0.5).version
+        for status in ("running", None, "completed")
+    ]
+    assert [task.version, *versions] == sorted({task.version, *versions})
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_every_report_raises_the_row_version(desk, alice, bring) -> None:
     ],
 )
 def test_a_report_that_says_two_things_at_once_is_refused(desk, alice, bring, status, said) -> None:
-    """Rules, *Reports*: ``result`` only with ``completed``; contract: ``claim_next`` beside an end."""
+    """Rules, *Reports*: ``result`` only with ``completed``; ``claim_next`` beside an end."""
     task = bring("running")
     with pytest.raises(ValidationFailed):
         desk.report(alice, task, status, **said)
@@ -173,9 +172,7 @@ def test_progress_by_somebody_else_is_forbidden(desk, bob, bring) -> None:
 
 
 @pytest.mark.parametrize("status", ["running", "completed", "failed", "pending", None])
-def test_only_the_owner_of_the_holding_worker_may_report(
-    desk, alice, bob, bring, status
-) -> None:
+def test_only_the_owner_of_the_holding_worker_may_report(desk, alice, bob, bring, status) -> None:
     """Contract, *Tasks*: else 403; here the creator, who may only cancel."""
     task = bring("running")
     with pytest.raises(Forbidden):

@@ -120,9 +120,7 @@ def test_a_replay_is_answered_even_where_the_job_has_changed(desk, alice, bob, r
     first = desk.submit(bob, rotate, idempotency_key="k", fingerprint="f")
     new = submission.NewTask(idempotency_key="k", fingerprint="f")
     desk.job(alice, description="changed")
-    done = desk.queue.run(
-        submission.submit_task, caller=bob, room_id="r1", job=rotate, new=new
-    )
+    done = desk.queue.run(submission.submit_task, caller=bob, room_id="r1", job=rotate, new=new)
     assert done is not None
     assert done.view.task.id == first.id
 

@@ -77,6 +77,7 @@ class ModelJob:
     policy: Policy
     schema_version: int = 1
     hidden: bool = False
+    maybe_hidden: bool = False
     links: set[str] = field(default_factory=set)
     next_turn: dict[tuple[int, str], int] = field(default_factory=dict)
 
@@ -185,6 +186,8 @@ class State:
     keys: dict[tuple[str, str], ModelTask] = field(default_factory=dict)
     swept_at: int | None = None
     judge_at: int | None = None
+    may_refuse: str | None = None
+    """The slug of a refusal that would be right too, where the last prediction is an answer."""
 
     def linked_to(self, worker: ModelWorker) -> list[ModelJob]:
         """The jobs that a worker serves."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from model import (
     HELD,
     IDLE_CLAIMS,
@@ -10,6 +12,7 @@ from model import (
     WORKER_TIMEOUT,
     ModelTask,
     ModelWorker,
+    Refusal,
     Said,
     State,
     Word,
@@ -36,23 +39,35 @@ def find_task(state: State, caller: Caller, task_id: str) -> ModelTask:
 def report(state: State, caller: Caller, task_id: str, word: Word) -> ModelTask:
     """Take a report; a refused one changes nothing but that its worker knows."""
     task = find_task(state, caller, task_id)
-    is_admin = caller.is_admin and caller.sees(task.room)
     is_holder = state.owner_of(task) == caller.identity
-    may = is_admin or is_holder or (word.status == "cancelled" and task.creator == caller.identity)
-    is_late = word.attempt not in (None, task.attempt)
     holder = state.workers.get(task.worker or "")
     try:
-        if is_late:
-            # Who held an earlier attempt is not known any more: 409 to all.
-            refuse("invalid-task-transition")
-        if not may and not _is_repeat_of_retried(task, word):
-            _refuse_stranger(state, task, word)
-        _apply(state, task, word)
-    finally:
-        _hear(state, caller, task, word)
+        _take(state, caller, task, word)
+    except Refusal as refusal:
+        # 409 tells all workers of the caller, or the one that it names.
+        told = [] if "forbidden" in refusal.slugs else list(state.workers)
+        _hear(state, caller, task, word, told)
+        raise
+    _hear(state, caller, task, word, [holder.id] if holder else [])
     if is_holder and holder is not None and word.status != "cancelled":
         holder.beat = state.now
     return task
+
+
+def _take(state: State, caller: Caller, task: ModelTask, word: Word) -> None:
+    is_admin = caller.is_admin and caller.sees(task.room)
+    may = is_admin or state.owner_of(task) == caller.identity
+    may = may or (word.status == "cancelled" and task.creator == caller.identity)
+    if word.attempt not in (None, task.attempt):
+        # Who held an earlier attempt is not known any more: 409 to all.
+        refuse("invalid-task-transition")
+    if task.status == word.status == "pending" and word.attempt is not None:
+        # Handed back again: nothing to do, or too late; the rules name terminal reports alone.
+        state.may_refuse = "invalid-task-transition"
+        return
+    if not may and not _is_repeat_of_retried(task, word):
+        _refuse_stranger(state, task, word)
+    _apply(state, task, word)
 
 
 def _refuse_stranger(state: State, task: ModelTask, word: Word) -> None:
@@ -64,19 +79,20 @@ def _refuse_stranger(state: State, task: ModelTask, word: Word) -> None:
     refuse("forbidden", "invalid-task-transition")
 
 
-def _hear(state: State, caller: Caller, task: ModelTask, word: Word) -> None:
+def _hear(
+    state: State, caller: Caller, task: ModelTask, word: Word, told: Collection[str]
+) -> None:
     """Whoever reports on a task knows that it should stop."""
-    mine = [w for w in state.workers.values() if w.identity == caller.identity]
-    for worker in mine:
-        since = worker.notices.get(task.id)
-        if since is None:
-            continue
+    for worker in state.workers.values():
         is_named = word.worker_id == worker.id
-        if is_named or (word.worker_id is None and word.status != "cancelled"):
+        if worker.identity != caller.identity or task.id not in worker.notices:
+            continue
+        is_meant = is_named or (word.worker_id is None and word.status != "cancelled")
+        if worker.id in told and is_meant:
             del worker.notices[task.id]
-        elif word.worker_id is None:
-            # The creator or the worker? Both answers are right.
-            worker.notices[task.id] = (since[0], False)
+        elif is_named or word.worker_id is None:
+            # A creator or a worker, a stranger or one that lost it? Both answers are right.
+            worker.notices[task.id] = (worker.notices[task.id][0], False)
 
 
 def _apply(state: State, task: ModelTask, word: Word) -> None:
@@ -133,6 +149,9 @@ def _is_repeat_of_retried(task: ModelTask, word: Word) -> bool:
 
 def _cancel(state: State, task: ModelTask, word: Word) -> None:
     if task.status == "cancelled":
+        if word.worker_id not in (None, task.worker):
+            # Said again in another worker's name: the same wish, or not the holder's.
+            state.may_refuse = "invalid-task-transition"
         return
     if task.is_terminal:
         refuse("invalid-task-transition")

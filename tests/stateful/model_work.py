@@ -185,9 +185,10 @@ def submit(state: State, caller: Caller, room: str, full_name: str, order: Order
         refuse("forbidden")
     if isinstance(known, Refusal):
         raise known
-    job.hidden = False
     if known is not None:
+        job.maybe_hidden = job.hidden  # a repeat submits nothing, and may list the job again
         return Submitted(known, replayed=True)
+    job.hidden = False
     task = _new_task(state, caller, room, job, order)
     state.tasks.append(task)
     if order.key is not None:

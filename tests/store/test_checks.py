@@ -55,9 +55,7 @@ def connection(queue: JobQueue) -> Iterator[sqlite3.Connection]:
         ("UPDATE task SET ready = 2", "ck_task_ready"),
     ],
 )
-def test_a_check_refuses(
-    connection: sqlite3.Connection, statement: str, constraint: str
-) -> None:
+def test_a_check_refuses(connection: sqlite3.Connection, statement: str, constraint: str) -> None:
     with pytest.raises(sqlite3.IntegrityError, match=f"CHECK constraint failed: {constraint}"):
         connection.execute(statement)
 
@@ -66,11 +64,7 @@ def test_every_check_of_the_schema_is_tried_above(connection: sqlite3.Connection
     text = "".join(
         row[0] for row in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
     )
-    tried = {
-        case[1]
-        for mark in test_a_check_refuses.pytestmark
-        for case in mark.args[1]
-    }
+    tried = {case[1] for mark in test_a_check_refuses.pytestmark for case in mark.args[1]}
     assert {name for name in tried if f"CONSTRAINT {name} CHECK" in text} == tried
     assert text.count(" CHECK (") == len(tried)
 

@@ -43,9 +43,7 @@ def test_a_queue_in_memory_is_an_error(url: str) -> None:
     assert "in memory" in message_of(url)
 
 
-def test_a_relative_path_is_made_absolute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert dialect.sqlite_path("sqlite:///queue.db") == tmp_path / "queue.db"
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
@@ -46,14 +45,16 @@ class Recorder(Hooks):
         self.parked: list[Work] = []
         self.forgotten: list[Work] = []
         self.to_serve: list[Work] = []
+        self.keeps = True
 
-    def park(self, work: Work) -> None:
+    def park(self, work: Work) -> bool:
         self.parked.append(work)
+        return self.keeps
 
     def forget(self, works: list[Work]) -> None:
         self.forgotten += works
 
-    def hand_off(self, tx: Transaction, served: list[Work]) -> None:  # noqa: ARG002
+    def hand_off(self, tx: Transaction, served: list[Work]) -> None:
         for work in self.to_serve:
             work.result = "served"
             served.append(work)
@@ -89,7 +90,7 @@ def post_together(lane: Lane, works: list[Work]) -> None:
     """Post works while the lane is busy with another, so that they wait and make one group."""
     begun, go_on = threading.Event(), threading.Event()
 
-    def hold(tx: Transaction) -> None:  # noqa: ARG001
+    def hold(tx: Transaction) -> None:
         begun.set()
         assert go_on.wait(PATIENCE)
 
@@ -100,7 +101,7 @@ def post_together(lane: Lane, works: list[Work]) -> None:
     go_on.set()
 
 
-def refuse_before_writing(tx: Transaction) -> None:  # noqa: ARG001
+def refuse_before_writing(tx: Transaction) -> None:
     raise Conflict("no")
 
 
@@ -156,9 +157,7 @@ def test_a_fault_neither_harms_nor_undoes_the_others(lane: Lane, mailbox: Mailbo
 
 
 def test_each_work_of_a_group_with_a_fault_is_answered_once(lane: Lane, mailbox: Mailbox) -> None:
-    post_together(
-        lane, [Work(break_down, {}, mailbox), Work(put, {"name": "a"}, mailbox)]
-    )
+    post_together(lane, [Work(break_down, {}, mailbox), Work(put, {"name": "a"}, mailbox)])
     assert len(mailbox.wait(2)) == 2
 
 
@@ -192,8 +191,8 @@ def test_refused_keeps_what_was_written_and_answers_the_error(lane: Lane) -> Non
 
 
 def test_a_parked_work_is_not_answered(lane: Lane, hooks: Recorder, mailbox: Mailbox) -> None:
-    def wait(tx: Transaction) -> None:  # noqa: ARG001
-        raise Parked("a wish")
+    def wait(tx: Transaction) -> None:
+        raise Parked("a wish", otherwise=None)
 
     parked = Work(wait, {}, mailbox)
     post_together(lane, [parked, Work(put, {"name": "a"}, mailbox)])
@@ -203,11 +202,24 @@ def test_a_parked_work_is_not_answered(lane: Lane, hooks: Recorder, mailbox: Mai
     assert parked.wish == "a wish"
 
 
+def test_a_work_that_may_not_be_parked_is_answered_at_once(
+    lane: Lane, hooks: Recorder, mailbox: Mailbox
+) -> None:
+    """Who asked has left meanwhile."""
+
+    def wait(tx: Transaction) -> None:
+        raise Parked("a wish", otherwise="nothing")
+
+    hooks.keeps = False
+    lane.post(Work(wait, {}, mailbox))
+    assert mailbox.wait(1)[0].outcome() == "nothing"
+
+
 def test_what_was_parked_in_a_group_that_failed_is_forgotten_and_parked_anew(
     lane: Lane, hooks: Recorder, mailbox: Mailbox
 ) -> None:
-    def wait(tx: Transaction) -> None:  # noqa: ARG001
-        raise Parked("a wish")
+    def wait(tx: Transaction) -> None:
+        raise Parked("a wish", otherwise=None)
 
     parked = Work(wait, {}, mailbox)
     post_together(lane, [parked, Work(break_down, {}, mailbox)])
@@ -237,7 +249,7 @@ def test_a_hand_off_whose_commit_failed_is_answered_unavailable(
     waiting = Work(put, {"name": "never run"}, mailbox)
 
     class Breaking(Recorder):
-        def hand_off(self, tx: Transaction, served: list[Work]) -> None:  # noqa: ARG002
+        def hand_off(self, tx: Transaction, served: list[Work]) -> None:
             waiting.result = "served"
             served.append(waiting)
             raise ZeroDivisionError
@@ -299,16 +311,15 @@ def test_a_closed_lane_answers_unavailable_at_once(lane: Lane, mailbox: Mailbox)
 def test_a_work_queued_at_the_moment_of_closing_is_answered(
     lane: Lane, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def put_and_close(work: Work, put: Callable[[Any], None] = lane._inbox.put) -> None:
+    works = lane._works
+    put_for_real = works.put
+
+    def close_and_put(work: Work) -> None:
         monkeypatch.undo()
         lane.close()
-        put(work)
+        put_for_real(work)
 
-    class Inbox:
-        get_nowait = lane._inbox.get_nowait
-        put = staticmethod(put_and_close)
-
-    monkeypatch.setattr(lane, "_inbox", Inbox)
+    monkeypatch.setattr(works, "put", close_and_put)
     lane.post(Work(put, {"name": "a"}, mailbox))
     assert isinstance(mailbox.works[0].error, StoreUnavailable)
 

@@ -149,7 +149,7 @@ def test_a_writer_busy_for_too_long_is_unavailable(
 
 def test_a_reader_does_not_wait_for_a_writer(
     settings: JobLibSettings,
-    rival: sqlite3.Connection,  # noqa: ARG001 - it writes meanwhile
+    rival: sqlite3.Connection,  # it writes meanwhile
 ) -> None:
     reader = Lane(Database(settings), settings, write=False)
     assert not has(reader, "a")

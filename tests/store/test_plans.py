@@ -97,8 +97,8 @@ ALLOWED: dict[str, tuple[str, str]] = {
 }
 # A "search" for a key greater than some other is a scan by another name.
 MARKS = re.compile(
-    r"SEARCH (?!.*\((rowid|id)>\?\))|(CORRELATED )?(SCALAR|LIST) SUBQUERY|CO-ROUTINE|COMPOUND QUERY|LEFT-MOST SUBQUERY"
-    r"|UNION ALL|MERGE \(UNION ALL\)|LEFT$|RIGHT$"
+    r"SEARCH (?!.*\((rowid|id)>\?\))|(CORRELATED )?(SCALAR|LIST) SUBQUERY|CO-ROUTINE"
+    r"|COMPOUND QUERY|LEFT-MOST SUBQUERY|UNION ALL|MERGE \(UNION ALL\)|LEFT$|RIGHT$"
 )
 # A page merges, for each status, the newest rows up to its own LIMIT.
 OF_A_PAGE = re.compile(r"SCAN (anon_\d+|first)|USE TEMP B-TREE FOR ORDER BY")
@@ -108,7 +108,7 @@ OF_A_PAGE = re.compile(r"SCAN (anon_\d+|first)|USE TEMP B-TREE FOR ORDER BY")
 def populated(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, empty_database: Path
 ) -> Iterator[JobQueue]:
-    """Three hundred jobs, sixty workers, six thousand tasks in every state; with statistics or without."""
+    """300 jobs, 60 workers, 6,000 tasks in all states; with the planner's statistics or without."""
     path = tmp_path_factory.mktemp("plans") / "queue.db"
     shutil.copy(empty_database, path)
     with sqlite3.connect(path) as connection:

@@ -31,7 +31,9 @@ def test_a_quote_in_a_literal_is_doubled() -> None:
 def test_parameters_are_laid_out_in_the_order_of_the_text() -> None:
     statement = Statement(
         select(task.c.seq).where(
-            task.c.id == bindparam("b"), task.c.status == bindparam("a"), task.c.seq > bindparam("b")
+            task.c.id == bindparam("b"),
+            task.c.status == bindparam("a"),
+            task.c.seq > bindparam("b"),
         )
     )
     compiled = statement.compiled(SQLITE)

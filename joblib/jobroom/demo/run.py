@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -119,7 +120,7 @@ class _Run:
             self._start_server(rest)
             workers = self._start_workers(rest)
             planned = scans.plan_scans(self._options.tasks)
-            submitted = {rest.submit(scan): scan for scan in planned}
+            submitted = {self._look(partial(rest.submit, scan)): scan for scan in planned}
             self._say(f"{len(submitted)} tasks submitted: turn a methyl group, find the barrier")
             followed = self._follow(rest, submitted, workers)
         self._conclude(followed)
@@ -173,9 +174,9 @@ class _Run:
         self._children.check()
         try:
             return question()
-        except DemoError:
+        except DemoError as error:
             self._children.check()
-            raise
+            raise DemoError(str(error), log=self._children.last_lines()) from error
 
     def _follow(
         self, rest: Rest, submitted: dict[str, Scan], workers: dict[str, str]

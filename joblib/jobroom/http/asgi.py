@@ -38,7 +38,7 @@ def build_app(
     *,
     me: bool = True,
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
-) -> Starlette:
+) -> Application:
     """The application of a door; ``me`` False leaves ``/v1/me`` to the host."""
     routes = tuple(spec for spec in ROUTES if me or spec.operation_id != "me")
     by_path: dict[str, dict[str, RouteSpec]] = {}

@@ -137,7 +137,10 @@ def _responses(route: RouteSpec) -> Document:
 def _answer(route: RouteSpec, status: int, answer: Answer) -> Document:
     response: Document = {"description": _ANSWER_WORDS.get(status, "The answer.")}
     if isinstance(answer, str):
-        response["content"] = {answer: {"schema": {} if "json" in answer else {"type": "string"}}}
+        response["content"] = {
+            kind: {"schema": {} if "json" in kind else {"type": "string"}}
+            for kind in answer.split(", ")
+        }
     elif answer is not None:
         response["content"] = {"application/json": {"schema": _reference(answer)}}
     if route.answer_headers:

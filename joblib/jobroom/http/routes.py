@@ -259,7 +259,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "explain_problem",
         "Explain a kind of problem",
         "service",
-        {200: "text/html"},
+        {200: "text/markdown, text/html"},
         endpoint=service.problem_page,
         problems=("not-found",),
         secured=False,

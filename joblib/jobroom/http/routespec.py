@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 Answer = type[BaseModel] | str | None
-"""The model of a JSON answer, the media type of any other, or nothing."""
+"""The model of a JSON answer, the media types of any other (``"a/b, c/d"``), or nothing."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::\w+)?\}")
 

@@ -145,10 +145,10 @@ async def _stay_alive(call: Call, work: Work) -> None:
 
 
 async def _withdraw(call: Call, work: Work) -> None:
-    while not work.future.done() and not call.door.queue.waiting.withdraw(work):
-        # Not parked yet, or being served: the answer is on the way.
-        await asyncio.wait({work.future}, timeout=0.05)
-    if not work.future.done() or work.future.exception() is not None:
+    if call.door.queue.waiting.withdraw(work):
+        return
+    await asyncio.wait({work.future})
+    if work.future.exception() is not None:
         return
     claimed = work.future.result()
     if claimed:

@@ -50,15 +50,22 @@ def claim_tasks(
     Raises WorkerNotFound and Forbidden.
     """
     worker = crew.speak_for(tx, caller, worker_id)
-    if request_id is not None:
-        before = tasks.claimed_by_request(tx, worker_id=worker.id, request_id=request_id)
+    wish = Wish(caller, worker.id, (), limit, start, request_id)
+    claimed = take_once(tx, wish)
+    if not claimed and wait:
+        raise Parked(
+            wish._replace(job_seqs=tuple(jobs.linked_to(tx, worker.id))), otherwise=[]
+        )
+    return claimed
+
+
+def take_once(tx: Transaction, wish: Wish) -> list[TaskView]:
+    """Claim, or give again what an earlier claim of the same ``request_id`` holds."""
+    if wish.request_id is not None:
+        before = tasks.claimed_by_request(tx, worker_id=wish.worker_id, request_id=wish.request_id)
         if before:
             return [leased(tx, found) for found in before]
-    wish = Wish(caller, worker.id, (), limit, start, request_id)
-    claimed = take(tx, wish)
-    if not claimed and wait:
-        raise Parked(wish._replace(job_seqs=tuple(jobs.linked_to(tx, worker.id))))
-    return claimed
+    return take(tx, wish)
 
 
 def take(tx: Transaction, wish: Wish) -> list[TaskView]:

@@ -146,15 +146,14 @@ class JobQueue(Hooks):
 
     # --- what the writer asks around a group -------------------------------------------------
 
-    def park(self, work: Work) -> None:
-        """A claim found nothing and waits."""
-        self.waiting.park(work)
+    def park(self, work: Work) -> bool:
+        """A claim found nothing and waits, unless it has left."""
         self.watch()
+        return self.waiting.park(work)
 
     def forget(self, works: list[Work]) -> None:
         """The transaction that parked these was rolled back."""
-        for work in works:
-            self.waiting.withdraw(work)
+        self.waiting.forget(works)
 
     def hand_off(self, tx: Transaction, served: list[Work]) -> None:
         """Claim for those who wait, inside the transaction that made something claimable."""

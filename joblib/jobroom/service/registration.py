@@ -70,10 +70,13 @@ def register_job(
     Raises InvalidRoomId, InvalidCategory, ValidationFailed, NotFound, Forbidden, WorkerNotFound
     and SchemaConflict (the schema differs and ``replace`` was not asked for).
     """
-    access.check_room(caller, room_id)
+    names.check_room(room_id)
     names.check_category(spec.category, tx.settings.allowed_categories)
     names.check_name(spec.name)
+    access.check_room(caller, room_id)
     access.check_admin_for_global(caller, room_id, "Registering a job")
+    if worker_id is not None:
+        crew.check_owner(tx, caller, worker_id)
     found = jobs.get(tx, room_id=room_id, category=spec.category, name=spec.name)
     if found is not None and not found.hidden and not replace:
         _check_same_schema(found, spec)

@@ -21,6 +21,7 @@ from jobroom.service import access, claiming
 from jobroom.service.use_case import writes
 from jobroom.store import jobs, tasks, workers
 from jobroom.store.lane import Refused
+from jobroom.store.statement import Statement
 from jobroom.store.transaction import Transaction
 
 LONGEST_RETRY_DELAY_SECONDS = 3600.0
@@ -119,7 +120,7 @@ def _try(
     return done
 
 
-_STATEMENTS = {
+_STATEMENTS: dict[str | None, Statement] = {
     None: tasks.NOTE_PROGRESS,
     TaskStatus.RUNNING: tasks.START,
     TaskStatus.COMPLETED: tasks.COMPLETE,
@@ -154,10 +155,12 @@ def _answer_other(
     was_lost = holder is None and task.status not in HELD and task.attempt > 0
     if (mine or (was_lost and report.status != TaskStatus.CANCELLED)) and _is_repeat(task, report):
         return _repeated(tx, caller, view, report, is_admin=admin), task.worker_id
-    _check_fence(tx, caller, task, report)
-    if not mine and (not was_lost or report.status == TaskStatus.CANCELLED):
+    # Who names an earlier attempt may have held it: that report is late (409), not forbidden.
+    is_late = report.attempt is not None and report.attempt < task.attempt
+    if not mine and not is_late and (not was_lost or report.status == TaskStatus.CANCELLED):
         message = f"Task {task.id} is not held by a worker of {caller.identity!r}."
         raise Forbidden(message)
+    _check_fence(tx, caller, task, report)
     if report.worker_id is not None and report.worker_id != task.worker_id and task.worker_id:
         message = f"Task {task.id} is held by another worker than {report.worker_id!r}."
         raise _refused(tx, caller, task, report, InvalidTaskTransition(message))

@@ -29,25 +29,34 @@ class WaitingClaims:
         self._by_job: dict[int, dict[Work, None]] = {}
         self._by_worker: dict[str, dict[Work, None]] = {}
         self._serving: Work | None = None
-        self._leaving = False
 
     def __bool__(self) -> bool:
         return bool(self._by_worker)
 
-    def park(self, work: Work) -> None:
-        """Keep a claim until one of its jobs has something for it."""
+    def park(self, work: Work) -> bool:
+        """Keep a claim until one of its jobs has something for it; False if it left already."""
         with self._lock:
+            if work.leaving:
+                return False
             self._by_worker.setdefault(work.wish.worker_id, {})[work] = None
             for job_seq in work.wish.job_seqs:
                 self._by_job.setdefault(job_seq, {})[work] = None
+            return True
 
     def withdraw(self, work: Work) -> bool:
-        """Stop waiting; False if the claim is being served or was: its answer is on the way."""
+        """Stop waiting; False if the claim is not parked: its answer is on the way.
+
+        It may be being served, have been served, or not have come to the writer yet.
+        """
         with self._lock:
-            if work is self._serving:
-                self._leaving = True
-                return False
-            return self._remove(work)
+            work.leaving = True
+            return work is not self._serving and self._remove(work)
+
+    def forget(self, works: list[Work]) -> None:
+        """The transaction that parked these was rolled back; they are run again."""
+        with self._lock:
+            for work in works:
+                self._remove(work)
 
     def join(self, worker_id: str, job_seq: int) -> None:
         """The worker serves one more job: its waiting claims wait there too."""
@@ -80,7 +89,6 @@ class WaitingClaims:
     def _first(self, job_seq: int) -> Work | None:
         with self._lock:
             self._serving = next(iter(self._by_job.get(job_seq, ())), None)
-            self._leaving = False
             return self._serving
 
     def _serve(self, tx: Transaction, work: Work, served: list[Work]) -> bool:
@@ -88,7 +96,7 @@ class WaitingClaims:
         try:
             # A worker that waits is there: one that was swept asleep meanwhile wakes.
             crew.speak_for(tx, work.wish.caller, work.wish.worker_id)
-            work.result = claiming.take(tx, work.wish)
+            work.result = claiming.take_once(tx, work.wish)
         except Refused as refused:
             work.error = refused.error
         except (Forbidden, WorkerNotFound) as error:
@@ -96,13 +104,15 @@ class WaitingClaims:
         finally:
             with self._lock:
                 self._serving = None
-                answered = bool(work.error or work.result or self._leaving)
+                answered = bool(work.error or work.result or work.leaving)
                 if answered:
                     self._remove(work)
                     served.append(work)
         return answered
 
     def _remove(self, work: Work) -> bool:
+        if work.wish is None:
+            return False
         worker_id, job_seqs = work.wish.worker_id, work.wish.job_seqs
         of_worker = self._by_worker.get(worker_id, {})
         if work not in of_worker:

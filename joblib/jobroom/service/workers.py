@@ -133,6 +133,15 @@ def speak_for(
     return _wake(tx, _not_active(tx, caller, wanted))
 
 
+def check_owner(tx: Transaction, caller: Caller, worker_id: str) -> None:
+    """Refuse to speak for a worker that is not there (404) or somebody else's (403)."""
+    found = rows.get(tx, worker_id)
+    if found is None and worker_id != caller.identity:
+        raise _worker_not_found(worker_id)
+    if found is not None and found.identity != caller.identity:
+        raise _not_yours(worker_id)
+
+
 def _not_active(tx: Transaction, caller: Caller, worker_id: str) -> Worker:
     """The sleeping worker of that id, or the error that says why there is none to speak for."""
     found = rows.get(tx, worker_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
+
+log = logging.getLogger("jobroom")
 
 
 class Courier(Generic[T]):
@@ -58,4 +61,8 @@ class Courier(Generic[T]):
 
     def _serve(self) -> None:
         while (item := self._inbox.get()) is not None:
-            self._deliver(item)
+            try:
+                self._deliver(item)
+            except Exception:
+                # An item that cannot be delivered must not keep the others from it.
+                log.exception("courier.failed name=%s", self._name)

@@ -48,9 +48,10 @@ class Refused(Exception):
 class Parked(Exception):
     """What a use case raises when its request is to be answered later, by a hand-off."""
 
-    def __init__(self, wish: Any) -> None:
+    def __init__(self, wish: Any, *, otherwise: Any) -> None:
         super().__init__()
         self.wish = wish
+        self.otherwise = otherwise
 
 
 class Work:
@@ -60,7 +61,17 @@ class Work:
     None for a caller that waits for the lane itself.
     """
 
-    __slots__ = ("error", "future", "kwargs", "mailbox", "parked", "result", "use_case", "wish")
+    __slots__ = (
+        "error",
+        "future",
+        "kwargs",
+        "leaving",
+        "mailbox",
+        "parked",
+        "result",
+        "use_case",
+        "wish",
+    )
 
     def __init__(
         self,
@@ -76,6 +87,8 @@ class Work:
         self.result: Any = None
         self.error: Exception | None = None
         self.parked = False
+        self.leaving = False
+        """Whether who asked waits no more, so that it must not be parked."""
         self.wish: Any = None
 
     def outcome(self) -> Any:
@@ -104,8 +117,9 @@ class _Busy(Exception):  # a signal: try again in a moment
 class Hooks:
     """What the queue does around a group; the default does nothing."""
 
-    def park(self, work: Work) -> None:
-        """Keep a request until its ``wish`` can be met."""
+    def park(self, work: Work) -> bool:
+        """Keep a request until its ``wish`` can be met; False where it is to be answered now."""
+        return False
 
     def hand_off(self, tx: Transaction, served: list[Work]) -> None:
         """Serve parked requests inside the transaction; add those that got their answer.
@@ -234,8 +248,10 @@ class Lane:
                 first()
 
     def _finish(self, group: _Group) -> None:
-        self._close(group)
-        self._lock.release()
+        try:
+            self._close(group)
+        finally:
+            self._lock.release()
 
     def _waiting(self, most: int) -> Iterator[Work]:
         """What waits with the courier; the lane is held, so it goes into the same group."""
@@ -291,8 +307,9 @@ class Lane:
         except Refused as refused:
             work.error = refused.error
         except Parked as parked:
-            work.parked, work.wish = True, parked.wish
-            self._hooks.park(work)
+            work.wish = parked.wish
+            work.parked = self._hooks.park(work)
+            work.result = parked.otherwise
         except JobroomError as error:
             if tx.dirty != dirty:
                 raise

@@ -1,0 +1,61 @@
+"""Noticing what another process wrote: the sign of a write, and the thread that looks for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import threading
+
+import pytest
+
+from jobroom.service.queue import JobQueue
+from jobroom.store import foreign
+
+
+@pytest.fixture
+def watched(tmp_path):
+    path = tmp_path / "queue.db-wal"
+    path.write_bytes(b"")
+    return path
+
+
+def append(path):
+    with path.open("ab") as file:
+        file.write(b"x")
+
+
+def test_a_write_is_a_sign(watched):
+    with foreign.watch_file(watched) as commits:
+        append(watched)
+        assert commits.wait(10)
+
+
+def test_without_a_write_there_is_none(watched):
+    with foreign.watch_file(watched) as commits:
+        assert not commits.wait(0.01)
+
+
+def test_a_sign_comes_with_more_than_1024_files_open(watched):
+    """A server with many long-polls has that many connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 2048), hard), hard))
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        commits = stack.enter_context(foreign.watch_file(watched))
+        append(watched)
+        assert commits.wait(10)
+
+
+def test_a_file_that_cannot_be_watched_is_looked_at_at_intervals(tmp_path):
+    with foreign.watch_file(tmp_path / "absent") as commits:
+        assert commits.wait(10)
+
+
+def test_a_closed_queue_looks_no_more(settings):
+    queue = JobQueue.open(settings)
+    queue.close()
+    queue.watch()
+    assert "jobroom-watcher" not in {thread.name for thread in threading.enumerate()}
