@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jobroom.domain.lifecycle import HELD, REPORTABLE, TERMINAL, TaskStatus, is_terminal
+from jobroom.domain.lifecycle import HELD, REPORTABLE, TaskStatus, is_terminal
 from jobroom.domain.records import MICROSECONDS, Caller, Task, TaskView
 from jobroom.errors import (
     FieldError,
@@ -66,9 +66,13 @@ def report(tx: Transaction, *, caller: Caller, task_id: str, report: Report) -> 
         worker_id = done.task.worker_id
     else:
         done, worker_id = _answer_other(tx, caller, task_id, report)
+    if done.task.status in HELD:
+        done = claiming.leased(tx, done)
+    if report.claim_next:
+        return _with_next(tx, caller, done, worker_id, report)
     if worker_id is not None and report.status != TaskStatus.CANCELLED:
         workers.touch(tx, worker_id)
-    return _with_next(tx, caller, done, worker_id, report)
+    return Reported(done)
 
 
 def _check_sense(report: Report) -> None:
@@ -265,22 +269,20 @@ def _with_next(
 ) -> Reported:
     """Claim and start the worker's next task; a repeated report answers the same one again."""
     speaker = worker_id or report.worker_id
-    if not report.claim_next or report.status not in TERMINAL or speaker is None:
+    if speaker is None:
         return Reported(done)
     worker = workers.beat(tx, worker_id=speaker, identity=caller.identity)
     if worker is None:
         return Reported(done)
     request_id = f"next:{done.task.id}:{done.task.attempt}"
-    before = tasks.claimed_by_request(tx, worker_id=worker.id, request_id=request_id)
-    if before:
-        return Reported(done, claiming.leased(tx, before[0]))
-    if _ended_before(tx, done):
-        return Reported(done)
+    if not _has_just_changed(tx, done):
+        # A repeat: the report that ended the task has claimed already.
+        before = tasks.claimed_by_request(tx, worker_id=worker.id, request_id=request_id)
+        return Reported(done, claiming.leased(tx, before[0]) if before else None)
     wish = claiming.Wish(caller, worker.id, limit=1, start=True, request_id=request_id)
     claimed = claiming.take(tx, wish)
     return Reported(done, claimed[0] if claimed else None)
 
 
-def _ended_before(tx: Transaction, done: TaskView) -> bool:
-    """Whether the report is a repeat: the one that ended the task has claimed already."""
-    return done.task not in tx.changed
+def _has_just_changed(tx: Transaction, done: TaskView) -> bool:
+    return bool(tx.changed) and tx.changed[-1] is done.task

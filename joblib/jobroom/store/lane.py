@@ -117,7 +117,7 @@ class _Busy(Exception):  # a signal: try again in a moment
 class Hooks:
     """What the queue does around a group; the default does nothing."""
 
-    def park(self, work: Work) -> bool:
+    def park(self, _work: Work) -> bool:
         """Keep a request until its ``wish`` can be met; False where it is to be answered now."""
         return False
 

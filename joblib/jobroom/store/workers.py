@@ -66,8 +66,9 @@ _TOUCH = Statement(
 
 
 def touch(tx: Transaction, worker_id: str) -> None:
-    """A report is a heartbeat too; within a second of the last one the row is left alone."""
-    tx.change(_TOUCH, key=worker_id, now=tx.now, older_than=tx.now - 1_000_000)
+    """A report is a heartbeat too; just after the last one the row is left alone."""
+    fresh = int(min(1.0, tx.settings.worker_timeout_seconds / 20) * 1_000_000)
+    tx.change(_TOUCH, key=worker_id, now=tx.now, older_than=tx.now - fresh)
 
 
 _SET_STATE = Statement(
