@@ -97,7 +97,7 @@ def serve(tmp_path, empty_database):
         queue = JobQueue.open(settings)
         listening = socket.create_server(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(create_app(settings, queue=queue), log_config=None))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         served = Served(f"http://127.0.0.1:{listening.getsockname()[1]}", queue)
         stack.append((served, server, thread, queue))

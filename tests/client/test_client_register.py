@@ -64,6 +64,12 @@ def test_two_managers_on_one_token_are_two_workers(server, connect):  # C14
     assert list(server.workers) == [second.worker.id]
 
 
+def test_two_managers_are_never_equal(jobs, connect):
+    other = connect()
+    assert jobs != other
+    assert len({jobs, other, jobs}) == 2
+
+
 def test_another_schema_under_the_same_name_raises(server, jobs, connect):
     jobs.register(Rotate, room="r1")
     other = create_model("Rotate", angle=(str, "z"))

@@ -138,6 +138,14 @@ def send_once(server, number):
     server.on_request = on_request
 
 
+def test_a_bad_task_whose_report_is_refused_too_does_not_end_the_loop(server, listen, caplog):
+    server.add_task(NAME, created_at="yesterday")
+    server.fail_next("PATCH", "/tasks/", status=404)
+    good = server.add_task(NAME)
+    assert next(listen()).id == good["id"]
+    assert "report_refused" in caplog.text
+
+
 class TestStop:
     def test_it_ends_the_iteration(self, server, listen):
         stream = listen()
@@ -199,6 +207,18 @@ class TestStop:
         server.until(lambda: task["reports"])
         assert task["reports"][0]["status"] == "pending"
         assert task["reports"][0]["attempt"] == 1
+
+    def test_a_hand_back_that_is_refused_is_a_log_line(self, server, listen, caplog):
+        stream = listen(LONG)
+        thread = in_thread(lambda: list(stream))
+        server.until(lambda: claims(server))
+        stream.stop()
+        thread.join(SOON)
+        (look,) = stream._looks
+        server.fail_next("PATCH", "/tasks/", status=404)
+        server.add_task(NAME)
+        look.join(SOON)
+        assert "task_not_handed_back" in caplog.text
 
     def test_two_consumers_of_one_stream_both_end(self, server, listen):
         stream = listen(LONG)

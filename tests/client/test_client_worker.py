@@ -16,6 +16,8 @@ import jobroom
 from jobroom.client.connection import Connection
 from jobroom.client.extension import Extension
 from jobroom.client.manager import JobManager
+from jobroom.client.stream import TaskStream
+from jobroom.errors import WorkerNotFound
 
 NAME = "r1:modifiers:Rotate"
 
@@ -209,6 +211,38 @@ class TestForgotten:
         assert next(listen()).id == task["id"]
         assert "job_not_registered_again job=r2:modifiers:Other" in caplog.text
 
+    def test_a_server_that_forgets_each_new_worker_is_an_error(self, server, listen, jobs):
+        stream = listen()
+
+        def forget_all(seen):
+            if seen.method in {"PUT", "POST"} and not seen.path.endswith("/workers"):
+                server.workers.clear()
+
+        server.on_request = forget_all
+        with pytest.raises(WorkerNotFound, match="forgot"):
+            next(stream)
+        with pytest.raises(WorkerNotFound, match="forgot"):
+            jobs.register(Other, room="r2")
+
+    def test_a_worker_that_somebody_else_made_is_not_replaced(self, server, jobs):
+        stream = TaskStream(jobs.api, "somebody", 0.1)
+        with pytest.raises(WorkerNotFound):
+            next(stream)
+        assert server.workers == {}
+
+    def test_a_worker_that_leaves_meanwhile_does_not_come_back(self, server, listen, jobs):
+        old = jobs.worker.id
+
+        def leave_first(seen):
+            if "/workers/" in seen.path and seen.method == "PATCH":
+                server.on_request = lambda _seen: None
+                jobs.worker.leave()
+
+        server.on_request = leave_first
+        jobs.heartbeat()
+        assert old not in server.workers
+        assert server.workers == {}
+
 
 class TestLeaving:
     def test_the_worker_is_gone_at_the_end_of_the_with_block(self, server):  # C17
@@ -269,6 +303,13 @@ class TestLeaving:
         server.away = True
         jobs.disconnect()
         assert "worker_not_signed_off" in caplog.text
+
+    def test_a_task_that_was_taken_meanwhile_does_not_keep_the_worker(self, server, listen, jobs):
+        task = server.add_task(NAME)
+        next(listen())
+        task["attempt"] = 7
+        jobs.disconnect()
+        assert server.workers == {}
 
     def test_listening_comes_back_with_all_jobs(self, server, listen, jobs):
         old = jobs.worker.id

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import subprocess
 import sys
 
 import pytest
+
+from jobroom import create_app
+from jobroom.errors import ConfigurationError
+
+REAL = "on Lambda with nothing configured"
 
 CASES = {
     "on Lambda with nothing configured": (
@@ -44,39 +49,58 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def ended(tmp_path_factory, work):
-    """How each of the starts has ended, all of them started together."""
-    folder = tmp_path_factory.mktemp("errors")
-    (folder / "junk.db").write_bytes(b"no database at all" * 100)
-    command = [sys.executable, "-m", "uvicorn", "app:app", "--fd", "0"]
-    started = {}
-    with open(os.devnull) as closed:  # noqa: PTH123 - a descriptor that is never served
-        for case, (variables, _) in CASES.items():
-            started[case] = subprocess.Popen(
-                [*command[:-2], "--port", "0"],
-                cwd=folder,
-                env={**work.environment(), **variables},
-                stdin=closed,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-    ends = {}
-    for case, process in started.items():
-        try:
-            output, _ = process.communicate(timeout=30)
-        finally:
-            process.kill()
-        ends[case] = (process.returncode, output)
-    return ends
+def test_the_process_ends_with_one_sentence(tmp_path, work):
+    """Never a trace to a user; the exit code tells a supervisor."""
+    variables, sentence = CASES[REAL]
+    done = subprocess.run(
+        [sys.executable, "-m", "uvicorn", "app:app", "--port", "0"],
+        cwd=tmp_path,
+        env={**work.environment(), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    output = done.stdout + done.stderr
+    assert done.returncode not in (0, -9)
+    assert len([line for line in output.splitlines() if sentence in line]) == 1, output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_start_ends_with_one_sentence(ended, case):
-    code, output = ended[case]
-    sentences = [line for line in output.splitlines() if "jobroom: " in line]
-    assert code != 0
-    assert len(sentences) == 1, output
-    assert CASES[case][1] in sentences[0]
-    assert "Traceback" not in output
+def test_a_server_is_told_one_sentence(tmp_path, monkeypatch, case):
+    """What the application answers to any server's start (ASGI, *Lifespan*)."""
+    variables, sentence = CASES[case]
+    (tmp_path / "junk.db").write_bytes(b"no database at all" * 100)
+    monkeypatch.chdir(tmp_path)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    ((kind, message),) = asyncio.run(start_up(create_app()))
+    assert kind == "lifespan.startup.failed"
+    assert message.startswith("jobroom: ")
+    assert sentence in message
+    assert "\n" not in message
+
+
+def test_a_fault_of_ours_keeps_its_trace(tmp_path, monkeypatch):
+    """Only what a user can mend is a sentence."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("jobroom.bootstrap.JobQueue.open", lambda settings: 1 / 0)
+    ((kind, message),) = asyncio.run(start_up(create_app(), raises=ZeroDivisionError))
+    assert kind == "lifespan.startup.failed"
+    assert "Traceback" in message
+
+
+async def start_up(app, raises=ConfigurationError):
+    """Start an application as a server does; what it says before it refuses."""
+    sent = []
+
+    async def receive():
+        return {"type": "lifespan.startup"}
+
+    async def send(message):
+        sent.append((message["type"], message["message"]))
+
+    with pytest.raises(raises):
+        await app({"type": "lifespan", "state": {}}, receive, send)
+    return sent

@@ -81,9 +81,7 @@ def test_a_submit_during_the_stop_is_answered_or_not_kept(start, work):
         with server.client() as client:
             try:
                 while True:
-                    answer = client.post(
-                        f"{work.BASE}/rooms/r1/tasks/r1:modifiers:Rotate", json={}
-                    )
+                    answer = client.post(f"{work.BASE}/rooms/r1/tasks/r1:modifiers:Rotate", json={})
                     if answer.status_code == 202:
                         acknowledged.append(answer.json()["id"])
                     if len(acknowledged) > 100:

@@ -33,7 +33,7 @@ def test_an_interval_of_0_sweeps_never(start, work):
     server = start(**(SMALL | {"sweeper_interval_seconds": 0}))
     with server.client() as client:
         path = f"{work.BASE}/tasks/{hold(client, work)}"
-        answer = client.get(path, headers={"prefer": "wait=2"})
+        answer = client.get(path, headers={"prefer": "wait=1"})
         assert answer.json()["status"] == "claimed"
         assert client.post(f"{work.BASE}/sweep").json()["lost_workers"] == 1
         assert client.get(path).json()["status"] == "failed"

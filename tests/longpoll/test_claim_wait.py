@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 
 import pytest
 
+from jobroom.domain.records import Caller
 from jobroom.domain.timetext import format_time, parse_time
+from jobroom.service import reporting
+from jobroom.service.queue import JobQueue
 
 pytestmark = pytest.mark.anyio
 
@@ -200,6 +204,49 @@ async def test_a_task_that_becomes_due_is_handed_to_a_claim_that_waits(api):
     got = (await claim).json()["task"]
     assert got["id"] == task["id"]
     assert parse_time(got["claimed_at"]) >= due
+    assert time.monotonic() - started < 5
+
+
+class NoSigns:
+    """A watched file that is never seen to be written to."""
+
+    def wait(self, seconds):
+        time.sleep(seconds)
+        return False
+
+
+class EndlessSigns:
+    """A watched file that is written to all the time."""
+
+    def wait(self, seconds):
+        time.sleep(0.001)
+        return True
+
+
+async def test_a_due_task_is_noticed_however_much_is_written(api):
+    """The time is looked at at each tick, not only where nothing else happens."""
+    api.door.queue.database.watch_commits = lambda: nullcontext(EndlessSigns())
+    (registered,) = (await api.send("GET", "/workers")).json()["items"]
+    due = parse_time(registered["last_heartbeat"]) + 400_000
+    task = await api.submit(run_at=format_time(due))
+    claim = api.sending(*CLAIM, wait=LONG)
+    await api.claims_wait(1)
+    started = time.monotonic()
+    assert (await claim).json()["task"]["id"] == task["id"]
+    assert time.monotonic() - started < 5
+
+
+async def test_a_commit_by_another_process_is_noticed_without_a_sign(api):
+    """A commit is signalled before it can be seen, so no sign may be the last look."""
+    api.door.queue.database.watch_commits = lambda: nullcontext(NoSigns())
+    task = await api.running()
+    waiting = api.sending("GET", f"/tasks/{task['id']}", wait=LONG)
+    await api.watching(task)
+    started = time.monotonic()
+    with JobQueue.open(api.door.settings) as other:
+        done = reporting.Report(status="completed")
+        other.run(reporting.report, caller=Caller("w"), task_id=task["id"], report=done)
+        assert (await waiting).json()["status"] == "completed"
     assert time.monotonic() - started < 5
 
 

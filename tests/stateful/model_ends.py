@@ -58,10 +58,11 @@ def _take(state: State, caller: Caller, task: ModelTask, word: Word) -> None:
     is_admin = caller.is_admin and caller.sees(task.room)
     may = is_admin or state.owner_of(task) == caller.identity
     may = may or (word.status == "cancelled" and task.creator == caller.identity)
-    if word.attempt not in (None, task.attempt):
-        # Who held an earlier attempt is not known any more: 409 to all.
+    is_over = word.attempt is not None and word.attempt < task.attempt
+    if is_over or (may and word.attempt not in (None, task.attempt)):
+        # Who held an earlier attempt is not known any more: 409 to all who name one.
         refuse("invalid-task-transition")
-    if task.status == word.status == "pending" and word.attempt is not None:
+    if task.status == word.status == "pending" and word.attempt == task.attempt:
         # Handed back again: nothing to do, or too late; the rules name terminal reports alone.
         state.may_refuse = "invalid-task-transition"
         return
@@ -74,7 +75,7 @@ def _refuse_stranger(state: State, task: ModelTask, word: Word) -> None:
     """403 while somebody holds it; the fence of an attempt that is over answers 409."""
     if state.owner_of(task) is not None:
         refuse("forbidden")
-    if word.status != "cancelled" and word.attempt is not None and task.attempt > 0:
+    if word.status != "cancelled" and word.attempt == task.attempt:
         refuse("invalid-task-transition")
     refuse("forbidden", "invalid-task-transition")
 

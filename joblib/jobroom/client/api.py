@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -79,13 +79,6 @@ class Api:
         """Submit a task; repeating it with its key gives the same task."""
         path = path_of("rooms", room, "tasks", full_name)
         return self._send("POST", path, body=task, patience=CALL, headers=_key(idempotency_key))
-
-    def submit_all(
-        self, room: str, tasks: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
-    ) -> Json:
-        """Submit many tasks, all of them or none."""
-        path, headers = path_of("rooms", room, "tasks"), _key(idempotency_key)
-        return self._send("POST", path, body={"tasks": list(tasks)}, patience=CALL, headers=headers)
 
     def claim(
         self, worker_id: str, *, request_id: str, wait: int, patience: Patience

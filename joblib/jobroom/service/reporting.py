@@ -271,7 +271,7 @@ def _with_next(
     speaker = worker_id or report.worker_id
     if speaker is None:
         return Reported(done)
-    worker = workers.beat(tx, worker_id=speaker, identity=caller.identity)
+    worker = workers.speaking(tx, worker_id=speaker, identity=caller.identity)
     if worker is None:
         return Reported(done)
     request_id = f"next:{done.task.id}:{done.task.attempt}"

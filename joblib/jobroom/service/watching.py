@@ -7,6 +7,7 @@ delayed task becomes due. One thread looks for both, however many wait, and only
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from jobroom.service import claiming, reading
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 0.25
 """How late a delayed task may be noticed by a waiting claim."""
-PAUSE_SECONDS = 0.0005
-"""After a sign of life: what comes closer together is looked at together."""
+FIRST_PAUSE_SECONDS = 0.0005
+"""After a sign of life: what comes closer together is looked at together.
+
+A commit is written, and signalled, before it can be seen: an fsync lies between, and may take
+long. So after a sign there are more looks, at growing distances up to a tick.
+"""
 
 
 class Watcher:
@@ -47,15 +52,17 @@ class Watcher:
             thread.join()
 
     def _look(self) -> None:
+        pause, due_at = FIRST_PAUSE_SECONDS, 0.0
         with self._queue.database.watch_commits() as commits:
-            # What was committed before the first sign could be seen.
-            self._queue.writer.check_foreign(self._ask)
             while not self._stopped.is_set():
-                if commits.wait(TICK_SECONDS):
-                    self._queue.writer.check_foreign(self._ask)
-                    self._stopped.wait(PAUSE_SECONDS)
-                else:
+                signed = commits.wait(pause)
+                self._queue.writer.check_foreign(self._ask)
+                pause = FIRST_PAUSE_SECONDS if signed else min(pause * 4, TICK_SECONDS)
+                if time.monotonic() >= due_at:
                     self._ask_for_claims()
+                    due_at = time.monotonic() + TICK_SECONDS
+                if signed:
+                    self._stopped.wait(FIRST_PAUSE_SECONDS)
                 if self._may_end():
                     return
 

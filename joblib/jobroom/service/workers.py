@@ -120,7 +120,7 @@ def speak_for(
     only a registration brings it back (contract, *Losing a worker*).
     """
     wanted = caller.identity if worker_id is None else worker_id
-    worker = rows.beat(tx, worker_id=wanted, identity=caller.identity)
+    worker = rows.speaking(tx, worker_id=wanted, identity=caller.identity)
     if worker is not None:
         return worker
     if wanted == caller.identity:

@@ -21,10 +21,10 @@ EVENT_BYTES = 64 * (struct.calcsize("iIII") + 256)
 
 
 class Commits(Protocol):
-    """Signs that somebody may have committed."""
+    """Signs that somebody may be about to commit."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the next sign; False when the time is up."""
+        """Wait for the next sign; False when the time is up, or has been long enough to look."""
 
 
 class _Inotify:
@@ -44,11 +44,11 @@ class _Inotify:
 
 
 class _Poll:
-    """Without inotify: a commit may have happened in any interval, so each is a sign."""
+    """Without inotify there are no signs, only intervals short enough to do without."""
 
     def wait(self, seconds: float) -> bool:
         time.sleep(min(seconds, POLL_SECONDS))
-        return True
+        return False
 
 
 @contextmanager
