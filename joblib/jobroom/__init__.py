@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jobroom import errors
     from jobroom.bootstrap import create_app
-    from jobroom.client.connection import ApiManager
+    from jobroom.client.connection import ApiManager, Connection
     from jobroom.client.extension import Category, Extension
     from jobroom.client.manager import JobManager
     from jobroom.client.stream import TaskStream
     from jobroom.client.sweeper import run_cleanup_sweeper
-    from jobroom.client.task import ClaimedTask
+    from jobroom.client.task import ClaimedTask, current_task
     from jobroom.domain.lifecycle import TaskStatus
     from jobroom.domain.records import Job, Task, Worker, WorkerJobLink
     from jobroom.http.problems import ProblemException, ProblemType, problem_exception_handler
@@ -31,6 +31,7 @@ __all__ = [
     "ApiManager",
     "Category",
     "ClaimedTask",
+    "Connection",
     "Extension",
     "Job",
     "JobLibSettings",
@@ -45,6 +46,7 @@ __all__ = [
     "WorkerJobLink",
     "__version__",
     "create_app",
+    "current_task",
     "errors",
     "metadata",
     "problem_exception_handler",
@@ -53,12 +55,12 @@ __all__ = [
 
 _HOMES = {
     "jobroom.bootstrap": ("create_app",),
-    "jobroom.client.connection": ("ApiManager",),
+    "jobroom.client.connection": ("ApiManager", "Connection"),
     "jobroom.client.extension": ("Category", "Extension"),
     "jobroom.client.manager": ("JobManager",),
     "jobroom.client.stream": ("TaskStream",),
     "jobroom.client.sweeper": ("run_cleanup_sweeper",),
-    "jobroom.client.task": ("ClaimedTask",),
+    "jobroom.client.task": ("ClaimedTask", "current_task"),
     "jobroom.domain.lifecycle": ("TaskStatus",),
     "jobroom.domain.records": ("Job", "Task", "Worker", "WorkerJobLink"),
     "jobroom.http.problems": ("ProblemException", "ProblemType", "problem_exception_handler"),

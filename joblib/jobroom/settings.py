@@ -78,10 +78,11 @@ def server_address(arguments: list[str]) -> str:
     'http://127.0.0.1:9000'
     """
     host = _option(arguments, "host") or "127.0.0.1"
-    if host in ("0.0.0.0", "::"):  # noqa: S104 - recognised, not bound
-        host = "127.0.0.1"
+    # A server that listens everywhere is reached here, too: on IPv6 it has no IPv4 address.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - recognised, not bound
     port = _option(arguments, "port") or "8000"
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    scheme = "https" if _option(arguments, "ssl-certfile") else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _option(arguments: list[str], name: str) -> str | None:
@@ -90,4 +91,4 @@ def _option(arguments: list[str], name: str) -> str | None:
             return arguments[position + 1]
         if argument.startswith(f"--{name}="):
             return argument.partition("=")[2]
-    return os.environ.get(f"UVICORN_{name.upper()}")
+    return os.environ.get(f"UVICORN_{name.upper().replace('-', '_')}")

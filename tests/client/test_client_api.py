@@ -46,8 +46,9 @@ class Recorder:
         return self.result
 
 
-@pytest.mark.parametrize(("name", "args", "more", "method", "path", "body"), CALLS)
-def test_a_call_is_one_request(name, args, more, method, path, body):
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call[0])
+def test_a_call_is_one_request(call):
+    name, args, more, method, path, body = call
     recorder = Recorder()
     getattr(Api(recorder), name)(*args, **more)
     (request,) = recorder.requests

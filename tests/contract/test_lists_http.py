@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from contract_api import ROTATE, Api, Json, Person, listed, pointers, q, refused, taken
+from contract_api import ANGLE, ROTATE, Api, Json, Person, listed, pointers, q, refused, taken
 
 from jobroom.http import paging
 from jobroom.store import lists
@@ -173,8 +173,14 @@ def test_a_cursor_beside_other_filters_is_422(more: str, wanda: Person) -> None:
 
 @pytest.mark.parametrize("path", LISTS)
 def test_a_cursor_beside_an_offset_is_422(path: str, wanda: Person) -> None:
-    """Rules, *Lists*: cursor and offset together: 422."""
-    answer = wanda.get(f"{path}?cursor=x&offset=0")
+    """Rules, *Lists*: cursor and offset together: 422, however good each is."""
+    _submit(wanda, 2)
+    wanda.register("Turn")
+    worker_id = taken(wanda.post("/workers"))["id"]
+    wanda.register(schema=ANGLE, worker_id=worker_id)
+    cursor = taken(wanda.get(f"{path}?limit=1"))["next_cursor"]
+    assert wanda.get(f"{path}?cursor={cursor}").status_code == 200
+    answer = wanda.get(f"{path}?cursor={cursor}&offset=0")
     assert pointers(refused(answer, "validation-error")) == ["/cursor"]
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
@@ -64,12 +65,20 @@ class Server:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             assert self.process.poll() is None, self.output
-            try:
-                if httpx.get(f"{self.url}/readyz").is_success:
-                    return self
-            except httpx.TransportError:
-                time.sleep(0.02)
+            if self._is_ready():
+                return self
+            time.sleep(0.02)
         raise AssertionError(f"not ready: {self.output}")
+
+    def _is_ready(self):
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()
 
     def client(self, token=None):
         """An HTTP client with a token: the given, or one of the shared secret."""

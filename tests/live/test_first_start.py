@@ -1,4 +1,4 @@
-"""``uvicorn app:app`` with nothing configured, in an empty folder: design 6, rules *First start*."""
+"""``uvicorn app:app`` with nothing configured: design 6, rules *First start*."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import subprocess
 
 import httpx
 import pytest
+
+from jobroom.settings import server_address
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +71,21 @@ def test_two_that_start_at_once_end_with_one_key(start, tmp_path, work):
         work.register(first)
         task_id = work.submit(second)
         assert first.post(f"{work.BASE}/tasks/claim").json()["task"]["id"] == task_id
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "address"),
+    [
+        ((), {}, "http://127.0.0.1:8000"),
+        (("--port=9000",), {}, "http://127.0.0.1:9000"),
+        (("--host", "0.0.0.0"), {}, "http://127.0.0.1:8000"),
+        (("--host", "::"), {}, "http://[::1]:8000"),
+        (("--host", "example.org"), {"UVICORN_PORT": "80"}, "http://example.org:80"),
+        (("--ssl-certfile", "a.pem"), {}, "https://127.0.0.1:8000"),
+    ],
+)
+def test_the_address_is_the_one_that_uvicorn_was_told(monkeypatch, arguments, variables, address):
+    """The printed line works as it stands, wherever the server listens."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert server_address(["app:app", *arguments]) == address

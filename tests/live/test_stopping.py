@@ -1,4 +1,4 @@
-"""SIGTERM, as an operator or a container sends it: what waits is answered, what was said is kept."""
+"""How a server ends: what waits is answered, and what was acknowledged is kept."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_submit_during_the_stop_is_answered_or_not_kept(start, work):
                     answer = client.post(f"{work.BASE}/rooms/r1/tasks/r1:modifiers:Rotate", json={})
                     if answer.status_code == 202:
                         acknowledged.append(answer.json()["id"])
-                    if len(acknowledged) > 100:
+                    if len(acknowledged) > 60:
                         enough.set()
             except httpx.TransportError:
                 return
@@ -118,9 +118,9 @@ def test_kill_9_under_load_loses_no_acknowledged_task(start, work):
     def submit_on():
         with server.client() as client:
             try:
-                for _ in range(300):
+                while True:
                     acknowledged.append(work.submit(client))
-                    if len(acknowledged) > 300:
+                    if len(acknowledged) > 200:
                         enough.set()
             except httpx.TransportError:
                 return

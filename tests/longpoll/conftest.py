@@ -114,13 +114,17 @@ class Api:
             await asyncio.sleep(0.002)
 
     def by_hand(self, method, path, *, sub="w", wait=30, body=None):
-        return ByHand(self.app, method, BASE + path, self.token(sub), wait, body)
+        headers = [
+            (b"authorization", f"Bearer {self.token(sub)}".encode()),
+            (b"prefer", b"wait=%d" % wait),
+        ]
+        return ByHand(self.app, method, BASE + path, headers, body)
 
 
 class ByHand:
     """One ASGI request whose client goes away when the test says so."""
 
-    def __init__(self, app, method, path, token, wait, body):
+    def __init__(self, app, method, path, headers, body):
         self._gone = asyncio.Event()
         self._messages = [
             {"type": "http.request", "body": b"" if body is None else json.dumps(body).encode()}
@@ -133,10 +137,7 @@ class ByHand:
             "raw_path": path.encode(),
             "query_string": b"",
             "root_path": "",
-            "headers": [
-                (b"authorization", f"Bearer {token}".encode()),
-                (b"prefer", b"wait=%d" % wait),
-            ],
+            "headers": headers,
         }
         self.done = asyncio.ensure_future(app(scope, self._receive, self._send))
 

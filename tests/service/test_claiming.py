@@ -30,6 +30,14 @@ def test_the_order_is_a_sequence_number_never_a_clock(desk, alice, bob, rotate) 
     assert ids(desk.claim(alice, limit=2)) == [first.id, second.id]
 
 
+def test_between_jobs_too_the_order_is_no_clock(desk, alice, bob, rotate) -> None:
+    other = desk.job(alice, "Other")
+    first = desk.submit(bob, rotate)
+    desk.wait(-3600)
+    second = desk.submit(bob, other)
+    assert ids(desk.claim(alice, limit=2)) == [first.id, second.id]
+
+
 def test_a_higher_priority_goes_first(desk, alice, bob, rotate) -> None:
     low = desk.submit(bob, rotate, priority=-5)
     plain = desk.submit(bob, rotate)

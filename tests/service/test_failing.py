@@ -186,3 +186,15 @@ def test_a_task_that_was_handed_back_expires_in_its_time(desk, alice, bob, rotat
     desk.wait(51)
     desk.sweep()
     assert "expired" in desk.get(bob, task).error
+
+
+@pytest.mark.parametrize("status", ["failed", "pending"])
+@pytest.mark.parametrize("start", [True, False])
+def test_progress_and_message_beside_what_goes_back_are_kept(
+    desk, alice, bob, *, status, start
+) -> None:
+    job = desk.job(alice, on_worker_lost="requeue", max_attempts=3)
+    task = desk.submit(bob, job)
+    desk.claim_one(alice, start=start)
+    back = desk.report(alice, task, status, progress=0.5, message="at step 5")
+    assert (back.status, back.progress, back.message) == ("pending", 0.5, "at step 5")

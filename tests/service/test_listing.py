@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobroom.errors import JobNotFound
+from jobroom.service import reading
 from jobroom.store import lists
 
 
@@ -134,3 +135,15 @@ def test_jobs_are_listed_in_pages(desk, alice, bob) -> None:
     for name in "abcde":
         desk.job(alice, name)
     assert desk.listed(bob) == [f"r1:modifiers:{name}" for name in "abcde"]
+
+
+def test_tasks_that_changed_since_they_were_seen_are_found_for_who_waits(
+    desk, alice, bob, rotate
+) -> None:
+    """Contract, *Tasks*: a long-poll wakes on what another process did, too."""
+    changed, same = desk.submit(bob, rotate), desk.submit(bob, rotate)
+    known = {task.id: task.version for task in (changed, same)}
+    known["0190163d-8694-739b-aea5-966c26f8ad91"] = 1
+    desk.run_one(alice)
+    found = desk.queue.run(reading.find_changed, known=known)
+    assert ids(found) == [changed.id]

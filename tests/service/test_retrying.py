@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobroom.errors import Forbidden, InvalidTaskTransition
+from jobroom.service import reading
 
 
 @pytest.fixture
@@ -102,3 +103,19 @@ def test_a_retried_task_has_its_old_place(desk, alice, bob, failed, rotate) -> N
     desk.submit(bob, rotate)
     desk.retry(bob, failed)
     assert desk.claim_one(alice).id == failed.id
+
+
+def test_a_dry_run_shows_the_task_and_changes_nothing(desk, bob, failed) -> None:
+    """Rules, *Retry*: ``?dry_run=true`` lists first."""
+    before = desk.get(bob, failed)
+    view = desk.queue.run(reading.check_retry, caller=bob, task_id=failed.id)
+    assert view.task == before
+    assert desk.get(bob, failed) == before
+
+
+def test_a_dry_run_is_refused_as_the_retry_would_be(desk, alice, bob, rotate, failed) -> None:
+    with pytest.raises(Forbidden):
+        desk.queue.run(reading.check_retry, caller=alice, task_id=failed.id)
+    pending = desk.submit(bob, rotate)
+    with pytest.raises(InvalidTaskTransition):
+        desk.queue.run(reading.check_retry, caller=bob, task_id=pending.id)

@@ -56,6 +56,16 @@ SETTINGS = {
         phases=[Phase.generate],
         report_multiple_bugs=False,
     ),
+    # A request costs some ten times as much as a call.
+    "ci over http": settings(
+        max_examples=12,
+        stateful_step_count=40,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+    ),
     # By hand: JOBROOM_STATEFUL=deep pytest tests/stateful
     "deep": settings(max_examples=3_000, stateful_step_count=100, deadline=None, database=None),
     # For the mutations: the first failure is enough, nobody reads the smallest one.
@@ -69,7 +79,9 @@ SETTINGS = {
         report_multiple_bugs=False,
     ),
 }
-PROFILE = SETTINGS[os.environ.get("JOBROOM_STATEFUL", "ci")]
+CHOSEN = os.environ.get("JOBROOM_STATEFUL", "ci")
+PROFILE = SETTINGS[CHOSEN]
+HTTP_PROFILE = SETTINGS["ci over http" if CHOSEN == "ci" else CHOSEN]
 
 identities = st.sampled_from(("alice", "alice", "bob", "carol", "root", "root", "ada"))
 picks = st.integers(0, 11)

@@ -80,9 +80,7 @@ def _refuse_stranger(state: State, task: ModelTask, word: Word) -> None:
     refuse("forbidden", "invalid-task-transition")
 
 
-def _hear(
-    state: State, caller: Caller, task: ModelTask, word: Word, told: Collection[str]
-) -> None:
+def _hear(state: State, caller: Caller, task: ModelTask, word: Word, told: Collection[str]) -> None:
     """Whoever reports on a task knows that it should stop."""
     for worker in state.workers.values():
         is_named = word.worker_id == worker.id

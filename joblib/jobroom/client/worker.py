@@ -41,6 +41,7 @@ BEATS_PER_TIMEOUT = 3
 LEAST_BEAT_SECONDS = 0.05
 SHORTEST_TRY_SECONDS = 2.0
 ROUNDS = 5
+FORGETFUL = "The server forgot each new worker at once; is it being reset?"
 BRIEF = Patience(5.0, timeout=5.0)
 """For what is said on the way out: a server that is away must not keep the program from ending."""
 
@@ -117,11 +118,11 @@ class ProcessWorker:
                 try:
                     answer = self._link(worker_id, full_name, registration, CALL)
                 except WorkerNotFound:
-                    self._forget(worker_id)
+                    self._replace(worker_id)
                     continue
                 self.jobs[full_name] = registration
                 return answer
-        raise WorkerNotFound("The server forgot each new worker at once; is it being reset?")
+        raise WorkerNotFound(FORGETFUL)
 
     def start_beating(self) -> None:
         """Beat in the background from now on."""
@@ -134,20 +135,32 @@ class ProcessWorker:
     def _ensure(self, patience: Patience) -> str:
         if self._left:
             raise WorkerNotFound("This worker has left; listen or register to come back.")
-        if self._instance.id is None:
-            # Only these: a name on the server is for people, who look for a host and a process.
-            name = f"{socket.gethostname()}-{os.getpid()}"
-            answer = self.api.create_worker(name=name, patience=patience)
-            self._instance = _Instance(str(answer["id"]))
-            self._note_timeout(answer)
-        worker_id = str(self._instance.id)
-        for full_name in self.jobs.keys() - self._instance.linked:
+        for _ in range(ROUNDS):
+            worker_id = self._instance.id or self._create(patience)
+            try:
+                self._link_all(worker_id, patience)
+            except WorkerNotFound:
+                self._replace(worker_id)
+                continue
+            return worker_id
+        raise WorkerNotFound(FORGETFUL)
+
+    def _create(self, patience: Patience) -> str:
+        # For people who look for the process behind a worker.
+        name = f"{socket.gethostname()}-{os.getpid()}"
+        answer = self.api.create_worker(name=name, patience=patience)
+        worker_id = str(answer["id"])
+        self._instance = _Instance(worker_id)
+        self._note_timeout(answer)
+        return worker_id
+
+    def _link_all(self, worker_id: str, patience: Patience) -> None:
+        for full_name in sorted(self.jobs.keys() - self._instance.linked):
             try:
                 self._link(worker_id, full_name, self.jobs[full_name], patience)
             except (Forbidden, InvalidInput, SchemaConflict) as refusal:
                 log.warning("job_not_registered_again job=%s reason=%r", full_name, str(refusal))
                 self._instance.linked.add(full_name)
-        return worker_id
 
     def _link(
         self, worker_id: str, full_name: str, registration: Registration, patience: Patience
@@ -181,7 +194,7 @@ class ProcessWorker:
             if task is not None:
                 task.setdefault("worker_id", worker_id)
             return task
-        raise WorkerNotFound("The server forgot each new worker at once; is it being reset?")
+        raise WorkerNotFound(FORGETFUL)
 
     def beat(self) -> bool:
         """Say "alive"; False if the server is away. A worker it has forgotten comes back anew."""
@@ -223,11 +236,11 @@ class ProcessWorker:
     def replace(self, worker_id: str) -> None:
         """Forget a worker that the server does not know any more, and what it held."""
         with self._lock:
-            if self._adopted is not None:
-                raise WorkerNotFound("The server does not know this worker (any more).")
-            self._forget(worker_id)
+            self._replace(worker_id)
 
-    def _forget(self, worker_id: str) -> None:
+    def _replace(self, worker_id: str) -> None:
+        if self._adopted is not None:
+            raise WorkerNotFound("The server does not know this worker (any more).")
         if self._instance.id == worker_id and not self._left:
             log.warning("worker_lost worker=%s next=%r", worker_id, "a new worker takes over")
             self._instance = _Instance(timeout_seconds=self._instance.timeout_seconds)
@@ -258,9 +271,9 @@ class ProcessWorker:
         """
         self._mind_the_fork()
         heart, self._heart, self._left = self._heart, None, True
+        self._await_claimers(claim_seconds)
         if heart is not None:
             heart.stop(timeout=SHORTEST_TRY_SECONDS)
-        self._await_claimers(claim_seconds)
         with self._lock:
             worker_id, self._instance = self._instance.id, _Instance(self._adopted)
             holds = [hold for hold in self.holds if not hold.started]

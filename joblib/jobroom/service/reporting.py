@@ -218,11 +218,26 @@ def _slow_report(tx: Transaction, task: Task, report: Report) -> TaskView | None
         again_at = _again_at(tx, job.retry_delay_seconds, starts)
         if task.expires_at is not None and task.expires_at <= (again_at or tx.now):
             return tasks.fail(tx, task, error=report.error)
-        done = tasks.requeue(tx, task, error=report.error, again_at=again_at, starts=starts)
+        done = tasks.requeue(
+            tx,
+            task,
+            error=report.error,
+            starts=starts,
+            again_at=again_at,
+            progress=report.progress,
+            message=report.message,
+        )
     elif report.status == TaskStatus.PENDING and job is not None:
         if job.on_worker_lost != "requeue" or task.starts >= task.max_attempts:
             return None
-        done = tasks.requeue(tx, task, error=task.error, starts=task.starts)
+        done = tasks.requeue(
+            tx,
+            task,
+            error=task.error,
+            starts=task.starts,
+            progress=report.progress,
+            message=report.message,
+        )
     else:
         return None
     if done is not None and done.task.ready:

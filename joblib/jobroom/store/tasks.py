@@ -448,18 +448,26 @@ _REQUEUE = Statement(
         ready=bindparam("is_ready"),
         run_at=func.coalesce(bindparam("again_at"), task.c.run_at),
         starts=bindparam("started"),
-        version=NEXT_VERSION,
+        **_TOLD,
     )
     .returning(*VIEW)
 )
 
 
 def requeue(
-    tx: Transaction, was: Task, *, error: str | None, again_at: int | None = None, starts: int
+    tx: Transaction,
+    was: Task,
+    *,
+    error: str | None,
+    starts: int,
+    again_at: int | None = None,
+    progress: float | None = None,
+    message: str | None = None,
 ) -> TaskView | None:
     """Put a held task back among the pending ones, in its old place, if it is still as read.
 
-    ``again_at``: not to be claimed before that time (microseconds).
+    ``again_at``: not to be claimed before that time (microseconds). ``progress`` and ``message``
+    None leave what is stored.
     """
     return _changed(
         tx,
@@ -471,6 +479,8 @@ def requeue(
         is_ready=int(again_at is None),
         again_at=again_at,
         started=starts,
+        told_progress=progress,
+        told_message=message,
     )
 
 

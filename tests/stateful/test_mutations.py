@@ -1,0 +1,147 @@
+"""The machine bites: each rule of the core, when it is broken on purpose, makes it fail."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doors import CoreDoor, DoorError
+from hypothesis.stateful import run_state_machine_as_test
+from machine import SETTINGS, QueueMachine
+
+from jobroom.service import access, losing, submission, sweeping
+from jobroom.service.use_case import writes
+from jobroom.store import jobs, lists, tasks, workers
+from jobroom.store.statement import Statement
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+BY_HOLDER = (
+    tasks.START,
+    tasks.NOTE_PROGRESS,
+    tasks.COMPLETE,
+    tasks.FAIL_FOR_GOOD,
+    tasks.HAND_BACK,
+)
+CLAIMS = (tasks._CLAIM, tasks._CLAIM_AND_START)
+OWNER = "(EXISTS (SELECT 1 FROM worker WHERE worker.id = task.worker_id AND worker.identity = :identity))"
+FENCE = "(:attempt_sent IS NULL OR task.attempt = :attempt_sent)"
+UNFINISHED = "task.status IN ('blocked', 'pending', 'claimed', 'running')"
+
+
+class Rewritten:
+    """An SQL expression whose compiled text has one part replaced."""
+
+    def __init__(self, element: Any, old: str, new: str) -> None:
+        self._element, self._old, self._new = element, old, new
+
+    def compile(self, **options: Any) -> RewrittenText:
+        """The text with the replacement, which must change something."""
+        compiled = self._element.compile(**options)
+        text = " ".join(str(compiled).split())
+        assert self._old in text, f"no {self._old!r} in {text!r}"
+        return RewrittenText(text.replace(self._old, self._new), compiled.params)
+
+
+class RewrittenText(str):
+    """What a statement needs of a compiled expression."""
+
+    params: dict[str, Any]
+
+    def __new__(cls, text: str, params: dict[str, Any]) -> RewrittenText:
+        """The text, and its parameters beside it."""
+        made = super().__new__(cls, text)
+        made.params = params
+        return made
+
+
+def sql(statements: Iterable[Statement], old: str, new: str = "1 = 1") -> Break:
+    """Replace a part of the statements' text."""
+
+    def apply(monkeypatch: pytest.MonkeyPatch) -> None:
+        for statement in statements:
+            rewritten = Rewritten(statement._element, old, new)
+            monkeypatch.setattr(statement, "_element", rewritten)
+            monkeypatch.setattr(statement, "_compiled", {})
+
+    return apply
+
+
+def python(module: object, name: str, replacement: object) -> Break:
+    """Replace a function or a figure."""
+    return lambda monkeypatch: monkeypatch.setattr(module, name, replacement)
+
+
+def _any_request_is_a_repeat(tx: Any, caller: Any, new: Any) -> submission.Submitted | None:
+    if new.idempotency_key is None:
+        return None
+    found = tasks.get_by_key(tx, identity=caller.identity, key=new.idempotency_key)
+    return None if found is None else submission.Submitted(found, replayed=True)
+
+
+def _forget_all_of(tx: Any, worker: Any) -> None:
+    jobs.unlink_all(tx, worker.id)
+    workers.remove(tx, worker.id)
+
+
+_true_page = lists._page
+
+
+def _page_from_its_last_item(statuses: int, *, of_job: bool) -> Statement:
+    true = _true_page(statuses, of_job=of_job)
+    return Statement(Rewritten(true._element, "task.seq < :before", "task.seq <= :before"))
+
+
+MUTATIONS: dict[str, Break] = {
+    "anybody may report": sql(BY_HOLDER, OWNER),
+    "a stranger may cancel": sql([tasks.CANCEL], "task.created_by_id = :identity"),
+    "the fence is down": sql(BY_HOLDER, FENCE),
+    "the newest is served first": sql(
+        CLAIMS, "ahead.turn, ahead.seq", "ahead.turn, ahead.seq DESC"
+    ),
+    "priority counts for nothing": sql(CLAIMS, "ahead.priority DESC, ", ""),
+    "rooms take no turns": sql(CLAIMS, "ahead.turn, ", ""),
+    "what has ended can be cancelled": sql([tasks.CANCEL], UNFINISHED),
+    "a claim does not raise the attempt": sql(CLAIMS, "(task.attempt + 1)", "task.attempt"),
+    "what has expired is handed out": sql(
+        CLAIMS, "(task.expires_at IS NULL OR task.expires_at > :now)"
+    ),
+    "one start more than allowed": sql(
+        [tasks.FAIL_FOR_GOOD], "task.starts >= task.max_attempts", "task.starts > task.max_attempts"
+    ),
+    "a stale schema lets a payload in": sql([tasks._INSERT], "job.version = :job_version"),
+    "a key answers any request": python(submission, "_known", _any_request_is_a_repeat),
+    "a key lives for ever": python(submission, "KEY_LIFE", 2**62),
+    "an outage is no excuse": python(sweeping, "begin_sweep", writes(lambda tx: True)),
+    "a lost identity worker is forgotten": python(sweeping, "_let_go", _forget_all_of),
+    "lost tasks always fail": python(losing, "_goes_back", lambda *_: False),
+    "nobody is told to stop": python(workers, "add_notice", lambda *_, **__: None),
+    "a repeated claim claims again": python(tasks, "claimed_by_request", lambda *_, **__: []),
+    "everybody sees every task": python(access, "sees_task", lambda *_: True),
+    "a page repeats its last item": python(lists, "_page", _page_from_its_last_item),
+    "retention comes before the key": sql(
+        [tasks._REMOVE], "(over.idempotency_key IS NULL OR over.created_at < :keys_before)"
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_broken_rule_is_caught(
+    mutation: str, monkeypatch: pytest.MonkeyPatch, empty_database: Path, tmp_path: Path
+) -> None:
+    """By a wrong answer, a wrong state, or the database's own constraints."""
+    MUTATIONS[mutation](monkeypatch)
+    numbers = itertools.count()
+
+    def open_door() -> CoreDoor:
+        path = tmp_path / f"{next(numbers)}.db"
+        shutil.copy(empty_database, path)
+        return CoreDoor(path)
+
+    with pytest.raises((AssertionError, DoorError, sqlite3.IntegrityError)):
+        run_state_machine_as_test(lambda: QueueMachine(open_door), settings=SETTINGS["bite"])
