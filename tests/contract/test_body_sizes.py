@@ -140,3 +140,15 @@ def test_a_list_of_large_tasks_stays_small(free: Person) -> None:
     for _ in range(100):
         free.post(PATH, _body_of(100 * 1024))
     assert len(free.get("/rooms/r1/tasks?limit=100").content) < 100 * 4096
+
+
+def test_a_list_of_tasks_with_long_errors_stays_under_6_mb(free: Person) -> None:
+    """Acceptance C27: 2 MB of error text by hand, a hundred such tasks: the task has 64 KiB."""
+    for _ in range(100):
+        free.submit("r1:modifiers:Free")
+        free.report(free.start(), "failed", error="e" * 2_000_000, message="m" * 100_000)
+    page = free.get("/rooms/r1/tasks?limit=100")
+    assert len(page.content) < 6_000_000
+    item = taken(page)["items"][0]
+    assert item["error"].endswith("]")
+    assert len(free.show(item)["error"].encode()) > 60_000

@@ -177,3 +177,14 @@ def test_an_id_that_is_no_uuid_is_422_at_its_place(wanda: Person, alice: Person)
     """Contract, *Tasks*: id is a UUID."""
     problem = refused(_submit(alice, None, {**RIGHT, "id": "mine"}), "validation-error")
     assert pointers(problem) == ["/id"]
+
+
+def test_a_repeat_is_not_judged_by_a_newer_schema(wanda: Person, alice: Person) -> None:
+    """Rules, *Idempotency*: the first answer again, though the job's schema was replaced since."""
+    first = _submit(alice)
+    wanda.register(schema={"required": ["axis"]}, replace=True)
+    again = _submit(alice)
+    assert taken(again)["id"] == taken(first)["id"]
+    assert again.headers["idempotency-replayed"] == "true"
+    refused(_submit(alice, "k2"), "payload-invalid")
+    refused(_submit(alice, body={"payload": {"angle": 1}}), "idempotency-key-reused")

@@ -209,6 +209,19 @@ def test_a_failing_store_is_a_problem_document_that_tells_nothing_of_the_inside(
     assert ("retry-after" in answer.headers) == (slug == "store-unavailable")
 
 
+def test_the_log_names_a_failed_request_by_its_instance(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Contract, *Errors*: instance; the page on internal-error says that the log has it."""
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("hush")
+
+    monkeypatch.setattr(api.app.state.door, "post", fail)
+    problem = refused(api.by("alice").get("/workers"), "internal-error")
+    assert problem["instance"] in caplog.text
+
+
 def _good_request(api: Api, spec: RouteSpec) -> httpx.Response:
     row = next(row for row in GOOD if row.operation == spec.operation_id)
     path = _address(spec, HERE, {"pending": "01890a5d-ac96-774b-bcce-b302099a8057"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -124,13 +125,26 @@ def test_a_replaced_schema_judges_at_once(alice: Person) -> None:
     assert _submit(alice, {"c": 1}).status_code == 202
 
 
-def test_a_schema_replaced_by_another_server_judges_at_once(make_api: Any, alice: Person) -> None:
+def test_a_schema_replaced_by_another_server_judges_at_once(
+    make_api: Callable[..., Api], alice: Person
+) -> None:
     """Contract, *Tasks*: two servers on one store; one remembers, the other changes."""
     _register(alice, BASIC)
     assert _submit(alice, {"a": 1, "b": 2}).status_code == 202
     _register(make_api().by("alice"), {"required": ["c"]}, replace=True)
     refused(_submit(alice, {"a": 1, "b": 2}), "payload-invalid")
     assert taken(_submit(alice, {"c": 1}))["schema_version"] == 2
+
+
+def test_a_remembered_schema_refuses_nothing(make_api: Callable[..., Api], alice: Person) -> None:
+    """Contract, *Tasks*: a payload that fits what another server registered just now is taken."""
+    _register(alice, BASIC)
+    assert _submit(alice, {"a": 1, "b": 2}).status_code == 202
+    other = make_api().by("alice")
+    _register(other, {"required": ["c"]}, replace=True)
+    assert taken(_submit(alice, {"c": 1}))["schema_version"] == 2
+    _register(other, {"required": ["c"]}, validate=False)
+    assert _submit(alice, {}).status_code == 202
 
 
 def test_replace_with_an_equal_schema_makes_no_new_version(alice: Person) -> None:

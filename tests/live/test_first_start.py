@@ -78,7 +78,7 @@ def test_two_that_start_at_once_end_with_one_key(start, tmp_path, work):
     [
         ((), {}, "http://127.0.0.1:8000"),
         (("--port=9000",), {}, "http://127.0.0.1:9000"),
-        (("--host", "0.0.0.0"), {}, "http://127.0.0.1:8000"),
+        (("--host", "0.0.0.0"), {}, "http://127.0.0.1:8000"),  # noqa: S104 - not bound
         (("--host", "::"), {}, "http://[::1]:8000"),
         (("--host", "example.org"), {"UVICORN_PORT": "80"}, "http://example.org:80"),
         (("--ssl-certfile", "a.pem"), {}, "https://127.0.0.1:8000"),

@@ -12,6 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from jobroom import create_app, tokens
+from jobroom.service import watching
 
 SECRET = "a shared secret of more than 32 bytes"
 BASE = "/v1/joblib"
@@ -22,6 +23,12 @@ PATIENCE_SECONDS = 10
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def short_ticks(monkeypatch):
+    """A queue that closes waits for the tick of its looking thread to end."""
+    monkeypatch.setattr(watching, "TICK_SECONDS", 0.03)
 
 
 @pytest.fixture

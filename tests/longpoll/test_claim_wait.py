@@ -20,6 +20,12 @@ SOON = 2.0
 CLAIM = ("POST", "/tasks/claim")
 
 
+@pytest.fixture
+async def nobody_looks(api):
+    """The thread that looks for work at intervals is off: only a hand-off serves who waits."""
+    api.door.queue._watcher.stop()
+
+
 async def workers(api, count, **policy):
     """The ids of so many instance workers of the job."""
     ids = []
@@ -30,6 +36,7 @@ async def workers(api, count, **policy):
     return ids
 
 
+@pytest.mark.usefixtures("nobody_looks")
 async def test_a_hand_off_carries_the_task(api):
     """Rules: the hand-off is the claim itself."""
     claim = api.sending(*CLAIM, wait=LONG)
@@ -46,6 +53,7 @@ async def test_a_hand_off_carries_the_task(api):
     assert (await api.send("GET", f"/tasks/{task['id']}")).json()["status"] == "claimed"
 
 
+@pytest.mark.usefixtures("nobody_looks")
 async def test_a_claim_that_starts_is_handed_a_running_task(api):
     """Contract: start, straight to running."""
     claim = api.sending(*CLAIM, {"start": True}, wait=LONG)
@@ -79,6 +87,7 @@ async def test_a_wait_that_has_ended_takes_nothing_any_more(api):
     assert shown.json()["status"] == "pending"
 
 
+@pytest.mark.usefixtures("nobody_looks")
 async def test_who_waits_longest_is_served_first(api):
     """Rules: waiting claimers are served first come, first served per job."""
     ids = await workers(api, 8)
@@ -92,6 +101,7 @@ async def test_who_waits_longest_is_served_first(api):
     assert [task["worker_id"] for task in got] == ids
 
 
+@pytest.mark.usefixtures("nobody_looks")
 async def test_one_task_is_handed_to_one_of_many(api):
     """Contract: never the same task to two claims."""
     ids = await workers(api, 5)
@@ -106,6 +116,7 @@ async def test_one_task_is_handed_to_one_of_many(api):
     assert answers.count(None) == 4
 
 
+@pytest.mark.usefixtures("nobody_looks")
 async def test_a_limit_is_not_waited_to_be_filled(api):
     """Rules: limit returns what is there, never waits to fill."""
     claim = api.sending(*CLAIM, {"limit": 3}, wait=LONG)
@@ -117,6 +128,7 @@ async def test_a_limit_is_not_waited_to_be_filled(api):
     assert [got["id"] for got in answer.json()["tasks"]] == submitted[:3]
 
 
+@pytest.mark.usefixtures("nobody_looks")
 async def test_a_job_registered_while_waiting_counts(api):
     """A worker's waiting claim covers all its jobs, those it takes on meanwhile too."""
     claim = api.sending(*CLAIM, wait=LONG)
@@ -126,6 +138,7 @@ async def test_a_job_registered_while_waiting_counts(api):
     assert (await claim).json()["task"]["id"] == task["id"]
 
 
+@pytest.mark.usefixtures("nobody_looks")
 async def test_a_job_taken_on_while_waiting_may_have_tasks_already(api):
     await api.register("Scale", sub="other")
     task = await api.submit(job="r1:modifiers:Scale")
@@ -148,6 +161,7 @@ async def test_a_worker_deleted_while_waiting_is_404(open_api):
         assert (api.parked, api.door.waiters) == (0, 0)
 
 
+@pytest.mark.usefixtures("nobody_looks")
 async def test_a_deleted_worker_is_handed_nothing(api):
     """Nor does it keep the task from those behind it."""
     first, second = await workers(api, 2)
@@ -183,6 +197,7 @@ async def beat(api):
     return parse_time(worker["last_heartbeat"])
 
 
+@pytest.mark.usefixtures("nobody_looks")
 async def test_a_worker_swept_asleep_while_waiting_is_served_all_the_same(api):
     """Contract: an identity worker's links sleep until its next claim, and a wait is one."""
     claim = api.sending(*CLAIM, wait=LONG)
@@ -263,6 +278,7 @@ async def test_a_retry_delay_that_ends_wakes_a_claim_that_waits(api):
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.usefixtures("nobody_looks")
 async def test_what_a_lost_worker_held_is_handed_to_a_claim_that_waits(api):
     """Contract, *Losing a worker*: back to pending is claimable at once."""
     (other,) = await workers(api, 1, on_worker_lost="requeue")
@@ -274,6 +290,7 @@ async def test_what_a_lost_worker_held_is_handed_to_a_claim_that_waits(api):
     assert (got["id"], got["worker_id"], got["attempt"]) == (task["id"], other, 2)
 
 
+@pytest.mark.usefixtures("nobody_looks")
 async def test_what_is_handed_back_is_handed_to_a_claim_that_waits(api):
     """Contract, *Handing back*: claimed -> pending at once."""
     task = await api.submit()
@@ -285,6 +302,7 @@ async def test_what_is_handed_back_is_handed_to_a_claim_that_waits(api):
     assert (await claim).json()["task"]["id"] == task["id"]
 
 
+@pytest.mark.usefixtures("nobody_looks")
 async def test_a_retried_task_is_handed_to_a_claim_that_waits(api):
     """Contract: POST /tasks/{id}/retry, failed -> pending again."""
     task = await api.running()

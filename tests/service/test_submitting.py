@@ -166,3 +166,13 @@ def test_a_refused_id_leaves_no_trace_of_the_fair_turn(desk, admin, bob) -> None
     with pytest.raises(TaskExists):
         desk.submit(bob, job, room_id="a", id=AN_ID, fingerprint="g")
     assert desk.submit(bob, job, room_id="a").turn == 1
+
+
+def test_a_submission_that_has_to_read_the_job_again_costs_no_fair_turn(desk, admin, bob) -> None:
+    old = desk.job(admin, room_id="@global", claim_order="fair")
+    job = desk.job(admin, room_id="@global", claim_order="fair", description="changed")
+    stale = desk.queue.run(
+        submission.submit_task, caller=bob, room_id="a", job=old, new=submission.NewTask()
+    )
+    assert stale is None
+    assert desk.submit(bob, job, room_id="a").turn == 0

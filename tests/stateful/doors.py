@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from model import OPEN, RETENTION, SWEEP_INTERVAL, TYPED, WORKER_TIMEOUT, Order, Policy, Word
+from sqlalchemy import func, select
 
 from jobroom.domain import jsontext
 from jobroom.domain.records import Caller, Job, TaskView, WorkerView
@@ -23,7 +24,11 @@ from jobroom.service import (
     workers,
 )
 from jobroom.service.queue import JobQueue
+from jobroom.service.use_case import reads
 from jobroom.settings import JobLibSettings
+from jobroom.store import tasks as rows
+from jobroom.store.schema import task as table
+from jobroom.store.statement import Statement
 
 T = TypeVar("T")
 MICROSECONDS = 1_000_000
@@ -150,6 +155,9 @@ class Door(Protocol):
 
     def sweep(self) -> dict[str, int | bool]:
         """One sweep; its counts."""
+
+    def stored(self) -> dict[str, dict[str, Any]]:
+        """All tasks by their id as the store holds them, whoever may see them."""
 
 
 def settings_for(path: Path) -> JobLibSettings:
@@ -368,6 +376,28 @@ class CoreDoor:
     def sweep(self) -> dict[str, int | bool]:
         """Sweep."""
         return self.queue.sweep()._asdict()
+
+    def stored(self) -> dict[str, dict[str, Any]]:
+        """Read the table."""
+        return stored_tasks(self.queue)
+
+
+_IN_LINE = func.row_number().over(
+    partition_by=[table.c.job_seq, table.c.status, table.c.ready],
+    order_by=[table.c.priority.desc(), table.c.turn, table.c.seq],
+)
+_STORED = Statement(select(*rows.VIEW, _IN_LINE))
+
+
+def stored_tasks(queue: JobQueue) -> dict[str, dict[str, Any]]:
+    """The rows of the task table, each with its place among those that wait for a claim."""
+    found = {}
+    for row in queue.run(reads(lambda tx: tx.rows(_STORED))):
+        view = rows.view(row[:-1])
+        if view.task.status == "pending" and view.task.ready:
+            view = view._replace(queue_position=row[-1])
+        found[view.task.id] = _task(view)
+    return found
 
 
 def _task(view: TaskView) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from doors import (
     Joined,
     Listed,
     settings_for,
+    stored_tasks,
 )
 from model import Order, Policy, Word
 from pydantic import SecretStr
@@ -236,6 +237,10 @@ class HttpDoor:
         """POST the sweep."""
         counts: dict[str, int | bool] = self._ask(ROOT, "POST", "/sweep").json()
         return counts
+
+    def stored(self) -> dict[str, dict[str, Any]]:
+        """Read the table."""
+        return stored_tasks(self.queue)
 
 
 def _task(document: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,6 @@ U = TypeVar("U")
 ALICE, BOB, ADA = Caller("alice"), Caller("bob"), Caller("ada", is_admin=True)
 CAROL = Caller("carol", rooms=frozenset({"r1"}))
 CALLERS = {caller.identity: caller for caller in (ALICE, BOB, CAROL, ROOT, ADA)}
-ROOMS = ("r1", "r2", GLOBAL)
 JOBS = ((GLOBAL, "Turns"), (GLOBAL, "Line"), ("r1", "Own"), ("r2", "Own"))
 NAMES = tuple(f"{room}:modifiers:{name}" for room, name in JOBS)
 
@@ -70,8 +69,8 @@ SETTINGS = {
     "deep": settings(max_examples=3_000, stateful_step_count=100, deadline=None, database=None),
     # For the mutations: the first failure is enough, nobody reads the smallest one.
     "bite": settings(
-        max_examples=200,
-        stateful_step_count=50,
+        max_examples=100,
+        stateful_step_count=40,
         deadline=None,
         database=None,
         derandomize=True,
@@ -85,6 +84,7 @@ HTTP_PROFILE = SETTINGS["ci over http" if CHOSEN == "ci" else CHOSEN]
 
 identities = st.sampled_from(("alice", "alice", "bob", "carol", "root", "root", "ada"))
 picks = st.integers(0, 11)
+fences = st.sampled_from((None, 0, 0, 0, -1, 1))
 rooms = st.sampled_from(("r1", "r1", "r2", "r2", GLOBAL))
 statuses = st.sampled_from(("pending", "claimed", "running", "completed", "failed", "cancelled"))
 policies = st.builds(
@@ -403,28 +403,38 @@ class QueueMachine(RuleBasedStateMachine):
             for task, seen in zip(wanted, got, strict=True):
                 self.agree(task, seen)
 
-    @rule(
-        pick=picks,
-        who=picks,
-        status=st.sampled_from(
-            ("running", "completed", "completed", "failed", "failed", "pending")
-        ),
-        fence=st.sampled_from((None, 0, 0, 0, -1, 1)),
-        names_worker=picks,
-        final=st.booleans(),
-    )
-    def report(
-        self, pick: int, who: int, status: str, fence: int | None, names_worker: int, *, final: bool
+    @rule(pick=picks, who=picks, fence=fences, names_worker=picks)
+    def start(self, pick: int, who: int, fence: int | None, names_worker: int) -> None:
+        """The worker begins."""
+        self._say("running", pick, who, fence, names_worker)
+
+    @rule(pick=picks, who=picks, fence=fences, names_worker=picks)
+    def complete(self, pick: int, who: int, fence: int | None, names_worker: int) -> None:
+        """It is done."""
+        self._say("completed", pick, who, fence, names_worker, result={"energy": 1})
+
+    @rule(pick=picks, who=picks, fence=fences, names_worker=picks, final=st.booleans())
+    def fail(
+        self, pick: int, who: int, fence: int | None, names_worker: int, *, final: bool
+    ) -> None:
+        """It did not work out, for now or for good."""
+        self._say("failed", pick, who, fence, names_worker, error="it broke", final=final)
+
+    @rule(pick=picks, who=picks, fence=fences, names_worker=picks)
+    def hand_back(self, pick: int, who: int, fence: int | None, names_worker: int) -> None:
+        """The worker leaves it to another."""
+        self._say("pending", pick, who, fence, names_worker)
+
+    def _say(
+        self, status: str, pick: int, who: int, fence: int | None, names_worker: int, **more: Any
     ) -> None:
         """A report, mostly by the holder on its current attempt."""
         task = self.a_held_task(pick, start=who % 2 == 0)
         word = Word(
-            status=status,
-            error="it broke" if status == "failed" else None,
-            result={"energy": 1} if status == "completed" else None,
+            status,
             attempt=None if fence is None else max(task.attempt + fence, 1),
             worker_id=self._named(task, names_worker),
-            final=final and status == "failed",
+            **more,
         )
         self._report(self.someone(self.state.owner_of(task), who), task, word)
 
@@ -512,6 +522,32 @@ class QueueMachine(RuleBasedStateMachine):
                     self._beat(CALLERS[worker.identity], worker.id)
             self.sweep()
 
+    @rule(
+        number=st.integers(0, 1),
+        key=st.sampled_from(("key-1", "key-2")),
+        is_cancelled=st.booleans(),
+        seconds=st.sampled_from((3605, 86_408)),
+    )
+    def come_back_with_a_key(
+        self, number: int, key: str, *, is_cancelled: bool, seconds: int
+    ) -> None:
+        """A key outlives the retention of its task, and ends after a day."""
+        order = Order(key=key)
+        self.submit("alice", "r1", number, order)
+        task = self.state.keys["alice", key]
+        if is_cancelled:
+            self._report(ALICE, task, Word("cancelled"))
+        self.time_passes(seconds)
+        self.sweep()
+        self.submit("alice", "r1", number, order)
+
+    @rule(number=st.integers(0, 1), pick=picks)
+    def come_too_late(self, number: int, pick: int) -> None:
+        """The first in line expires before anybody asks."""
+        self.submit("alice", "r1", number, Order(priority=1, expires_in=13))
+        self.time_passes(35)
+        self.claim_what_there_is(pick, 1, start=True, request_id=None)
+
     @rule()
     def restart(self) -> None:
         """Nothing is kept in memory alone."""
@@ -544,6 +580,7 @@ class QueueMachine(RuleBasedStateMachine):
         wanted=st.sets(statuses, max_size=2),
         creator=st.sampled_from((None, None, "alice", "bob")),
         limit=st.sampled_from((1, 2, 50)),
+        onward=st.booleans(),
     )
     def list_tasks(
         self,
@@ -553,11 +590,15 @@ class QueueMachine(RuleBasedStateMachine):
         wanted: set[str],
         creator: str | None,
         limit: int,
+        *,
+        onward: bool,
     ) -> None:
-        """The first page of a list."""
+        """The first page of a list, and maybe all others."""
         job = None if number is None else NAMES[number]
         asked = Filters(room, job, tuple(sorted(wanted)), creator)
         self._page(CALLERS[identity], asked, limit, after=None, cursor=None)
+        while onward and self.pages:
+            self.turn_the_page(limit)
 
     @precondition(lambda self: self.pages)
     @rule(limit=st.sampled_from((1, 2, 50)))
@@ -614,10 +655,7 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def the_store_is_the_model(self) -> None:
         """Status, attempt, starts, worker, and the place in line, of every task."""
-        found: dict[str, dict[str, Any]] = {}
-        for room in ROOMS:
-            page = self.door.tasks(ROOT, Filters(room), limit=500, cursor=None)
-            found.update((task["id"], task) for task in page.items)
+        found = self.door.stored()
         for task in self.state.tasks:
             if self.has_claimed and self.state.is_expired(task):
                 # Which of the expired a claim clears away is its own affair.

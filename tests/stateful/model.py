@@ -31,7 +31,7 @@ TERMINAL = frozenset({"completed", "failed", "cancelled"})
 HELD = frozenset({"claimed", "running"})
 
 
-class Refusal(Exception):  # noqa: N818 - a prediction
+class Refusal(Exception):
     """The queue must refuse with one of these slugs."""
 
     def __init__(self, *slugs: str) -> None:

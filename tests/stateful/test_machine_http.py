@@ -6,10 +6,9 @@ import itertools
 import shutil
 from pathlib import Path
 
+from http_door import HttpDoor
 from hypothesis.stateful import run_state_machine_as_test
 from machine import HTTP_PROFILE, QueueMachine
-
-from http_door import HttpDoor
 
 
 def test_the_rest_door_does_what_the_model_does(empty_database: Path, tmp_path: Path) -> None:

@@ -114,7 +114,9 @@ MUTATIONS: dict[str, Break] = {
     "one start more than allowed": sql(
         [tasks.FAIL_FOR_GOOD], "task.starts >= task.max_attempts", "task.starts > task.max_attempts"
     ),
-    "a stale schema lets a payload in": sql([tasks._INSERT], "job.version = :job_version"),
+    "a stale schema lets a payload in": sql(
+        [tasks._INSERT], "job.version = :job_version", "job.version >= :job_version"
+    ),
     "a key answers any request": python(submission, "_known", _any_request_is_a_repeat),
     "a key lives for ever": python(submission, "KEY_LIFE", 2**62),
     "an outage is no excuse": python(sweeping, "begin_sweep", writes(lambda tx: True)),

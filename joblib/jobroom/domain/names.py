@@ -16,7 +16,8 @@ GLOBAL_ROOM = "@global"
 RESERVED_ROOMS = frozenset({"@internal", "@local"})
 MAX_LENGTH = 255
 
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff/:@]")
+# U+FFFD is what bytes that are no text become on their way here: two of them would be one name.
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffd/:@]")
 _VARIANT = "89ab"
 _HEX = "[0-9a-f]"
 _BARE_UUID = f"{_HEX}{{32}}|{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"

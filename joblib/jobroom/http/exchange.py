@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
@@ -244,11 +245,12 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> Reply:
     """Any error as a problem document (RFC 9457); a fault of ours is logged, never shown."""
+    instance = request_id(scope) or uuid.uuid4().urn
     status, fields, body = problems.problem_response(
-        error, detail=detail, request_id=request_id(scope), headers=headers
+        error, detail=detail, request_id=instance, headers=headers
     )
     if status == INTERNAL_ERROR and isinstance(error, Exception):
-        log.error("http.failed path=%s", scope["path"], exc_info=error)
+        log.error("http.failed path=%s instance=%s", scope["path"], instance, exc_info=error)
     pairs = tuple((k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in fields.items())
     return Reply(status, body, pairs)
 

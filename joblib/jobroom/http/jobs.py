@@ -5,6 +5,7 @@ from __future__ import annotations
 from anyio import to_thread
 
 from jobroom import wire
+from jobroom.domain import jsontext
 from jobroom.http import paging, render
 from jobroom.http.exchange import Call, Reply, reply
 from jobroom.service import payloads, registration
@@ -24,7 +25,7 @@ async def register_job(call: Call) -> Reply:
         category=body.category,
         name=body.name,
         schema=schema,
-        description=body.description,
+        description=body.description and jsontext.escape_nul(body.description),
         max_attempts=body.max_attempts,
         on_worker_lost=body.on_worker_lost,
         claim_order=body.order,

@@ -6,10 +6,13 @@ from typing import Any
 
 import orjson
 
+from jobroom.domain import jsontext
 from jobroom.domain.records import JobView, SweepReport, Task, TaskView, WorkerView
 from jobroom.domain.timetext import format_time
 
 LIST_LIMIT_BYTES = 4096
+LIST_TEXT_BYTES = 1024
+"""How much of an error or a message a list shows: a page must fit into 6 MB."""
 
 Document = dict[str, Any]
 
@@ -51,7 +54,13 @@ def task_document(view: TaskView, *, in_list: bool = False) -> Document:
     if in_list:
         _leave_out(document, "payload", task.payload)
         _leave_out(document, "result", task.result)
+        document["error"] = _shortened(task.error)
+        document["message"] = _shortened(task.message)
     return document
+
+
+def _shortened(text: str | None) -> str | None:
+    return None if text is None else jsontext.cut_text(text, LIST_TEXT_BYTES)
 
 
 def _leave_out(document: Document, member: str, text: str | None) -> None:

@@ -10,7 +10,7 @@ from anyio import to_thread
 from jobroom import wire
 from jobroom.domain import jsontext, names
 from jobroom.domain.lifecycle import is_terminal
-from jobroom.errors import NotFound, StoreUnavailable, ValidationFailed
+from jobroom.errors import NotFound, PayloadInvalid, StoreUnavailable, ValidationFailed
 from jobroom.http import longpoll, paging, render
 from jobroom.http.exchange import JSON, Call, Reply, reply
 from jobroom.service import access, claiming, reading, registration, reporting, submission
@@ -36,8 +36,16 @@ async def submit_task(call: Call) -> Reply:
         job = call.door.jobs.get(full_name)
         if job is None or job.room_id not in (room_id, names.GLOBAL_ROOM):
             job = await _find_job(call, room_id, full_name)
-        if job.validate:
-            await _check_payload(call, job, new.payload)
+        try:
+            if job.validate:
+                await _check_payload(call, job, new.payload)
+        except PayloadInvalid:
+            # Another process may have replaced the schema: what is remembered must not refuse.
+            if (await _find_job(call, room_id, full_name)).version == job.version:
+                if known := await _find_repeat(call, new):
+                    return _accepted(call, known)
+                raise
+            continue
         done: submission.Submitted | None = await call.run(
             submission.submit_task, caller=call.caller, room_id=room_id, job=job, new=new
         )
@@ -79,6 +87,16 @@ async def _find_job(call: Call, room_id: str, full_name: str) -> Job:
     )
     call.door.remember(job)
     return job
+
+
+async def _find_repeat(call: Call, new: submission.NewTask) -> submission.Submitted | None:
+    """A request that was accepted once is not judged again by a newer schema."""
+    if new.fingerprint is None:
+        return None
+    known: submission.Submitted | None = await call.run(
+        submission.find_repeat, caller=call.caller, new=new
+    )
+    return known
 
 
 async def _check_payload(call: Call, job: Job, text: str) -> None:

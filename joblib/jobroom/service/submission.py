@@ -9,7 +9,7 @@ from jobroom.domain.lifecycle import TaskStatus
 from jobroom.domain.records import MICROSECONDS, Caller, Job, Task, TaskView
 from jobroom.errors import IdempotencyKeyReused, TaskExists
 from jobroom.service import access
-from jobroom.service.use_case import writes
+from jobroom.service.use_case import reads, writes
 from jobroom.store import jobs, tasks, turns
 from jobroom.store.transaction import Transaction
 
@@ -54,8 +54,12 @@ def submit_task(
     """
     access.check_room(caller, room_id)
     access.check_admin_for_global(caller, room_id, "Submitting a task")
-    if job.claim_order == "fair" and (known := _known(tx, caller, new)) is not None:
-        return known  # a repeat must not cost its room a turn
+    if job.claim_order == "fair":
+        # Neither a repeat nor a job that has changed may cost the room a turn.
+        known = _known(tx, caller, new)
+        current = jobs.get_by_seq(tx, job.seq)
+        if known is not None or current is None or current.version != job.version:
+            return known
     if job.hidden:
         shown = jobs.show(tx, job.seq)
         if shown is None or shown.schema_version != job.schema_version:
@@ -73,6 +77,12 @@ def submit_task(
     if task.ready:
         tx.claimable[job.seq] = None
     return Submitted(TaskView(task._replace(seq=seq), job.full_name))
+
+
+@reads
+def find_repeat(tx: Transaction, *, caller: Caller, new: NewTask) -> Submitted | None:
+    """The task that the same request made before, whatever became of its job since."""
+    return _known(tx, caller, new)
 
 
 def _new_task(tx: Transaction, caller: Caller, room_id: str, job: Job, new: NewTask) -> Task:

@@ -63,7 +63,7 @@ def delete_worker(tx: Transaction, *, caller: Caller, worker_id: str) -> None:
     worker = rows.get(tx, worker_id)
     if worker is None or worker.state == "gone":
         raise _worker_not_found(worker_id)
-    if worker.identity != caller.identity and not caller.is_admin:
+    if worker.identity != caller.identity and not access.is_admin_everywhere(caller):
         raise _not_yours(worker_id)
     losing.lose_tasks(tx, worker.id, why="was deleted", most=None)
     left = jobs.unlink_all(tx, worker.id)
@@ -82,7 +82,7 @@ def list_workers(
     tx: Transaction, *, caller: Caller, limit: int, offset: int = 0, after: str = ""
 ) -> tuple[list[WorkerView], int]:
     """The caller's own workers, an admin's all; with their total."""
-    everyone = caller.is_admin and caller.rooms is None
+    everyone = access.is_admin_everywhere(caller)
     found = rows.list_of(
         tx,
         identity=caller.identity,

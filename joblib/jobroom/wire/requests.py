@@ -102,7 +102,9 @@ class RegisterJob(Request):
     worker_id: WorkerId | None = Field(
         default=None, description="The worker to link; without it the caller's identity worker."
     )
-    description: str | None = Field(default=None, description="What the job does, for people.")
+    description: str | None = Field(
+        default=None, max_length=4096, description="What the job does, for people."
+    )
     max_attempts: Attempts | None = Field(
         default=None,
         description="How often a task may start; without it 1, or 3 if lost tasks are requeued.",
