@@ -478,6 +478,8 @@ class QueueMachine(RuleBasedStateMachine):
         task = self.a_held_task(pick, start=who % 2 == 0)
         if pick % 3 == 0:
             task = self.a_task(pick, lambda task: task.status == "pending") or task
+        elif pick % 4 == 1:
+            task = self.a_task(pick, lambda task: task.is_terminal) or task
         usual = task.creator if who % 2 else self.state.owner_of(task)
         caller = self.someone(usual, who)
         is_worker = caller.identity == self.state.owner_of(task)

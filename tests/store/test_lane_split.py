@@ -53,6 +53,10 @@ def put(tx: Transaction, *, name: str) -> str:
     return threading.current_thread().name
 
 
+def nobody() -> None:
+    """Whom the lane may tell that it is free again."""
+
+
 def has(lane: Lane, name: str) -> bool:
     return lane.call(Work(lambda tx: state.get(tx, name), {})) is not None
 
@@ -61,7 +65,7 @@ def test_statements_run_on_the_callers_thread_and_the_commit_on_the_lanes(
     lane: Lane, told: Told
 ) -> None:
     """Design, *The write path*: only what is short runs on the loop; another waits for the disk."""
-    assert lane.try_run([Work(put, {"name": "a"}, told)], told=told)
+    assert lane.try_run([Work(put, {"name": "a"}, told)], told=nobody)
     [work] = told.wait()
     assert work.outcome() == threading.current_thread().name
     assert told.threads != [threading.current_thread().name]
@@ -69,14 +73,14 @@ def test_statements_run_on_the_callers_thread_and_the_commit_on_the_lanes(
 
 
 def test_all_works_of_a_group_come_in_one_call(lane: Lane, told: Told) -> None:
-    lane.try_run([Work(put, {"name": name}, told) for name in "abc"], told=told)
+    lane.try_run([Work(put, {"name": name}, told) for name in "abc"], told=nobody)
     assert len(told.wait()) == 3
     assert len(told.threads) == 1
 
 
 def test_a_busy_lane_takes_nothing(lane: Lane, told: Told) -> None:
     with lane._lock:
-        assert not lane.try_run([Work(put, {"name": "a"}, told)], told=told)
+        assert not lane.try_run([Work(put, {"name": "a"}, told)], told=nobody)
     assert told.works == []
 
 
@@ -85,22 +89,22 @@ def test_a_busy_store_takes_nothing_and_is_not_waited_for(
 ) -> None:
     other = dialect.open_database(settings).connect(read_only=False)
     other.execute("BEGIN IMMEDIATE")
-    assert not lane.try_run([Work(put, {"name": "a"}, told)], told=told)
+    assert not lane.try_run([Work(put, {"name": "a"}, told)], told=nobody)
     other.execute("COMMIT")
-    assert lane.try_run([Work(put, {"name": "a"}, told)], told=told)
+    assert lane.try_run([Work(put, {"name": "a"}, told)], told=nobody)
     assert told.wait()[0].error is None
     other.close()
 
 
 def test_a_closed_lane_takes_nothing(lane: Lane, told: Told) -> None:
     lane.close()
-    assert not lane.try_run([Work(put, {"name": "a"}, told)], told=told)
+    assert not lane.try_run([Work(put, {"name": "a"}, told)], told=nobody)
 
 
 def test_closing_waits_for_the_commit_that_is_under_way(
     lane: Lane, settings: JobLibSettings, told: Told
 ) -> None:
-    lane.try_run([Work(put, {"name": "a"}, told)], told=told)
+    lane.try_run([Work(put, {"name": "a"}, told)], told=nobody)
     lane.close()
     assert told.wait()[0].error is None
     reader = Lane(dialect.open_database(settings), settings, write=False)
@@ -114,17 +118,42 @@ def test_a_fault_neither_harms_nor_undoes_the_others(lane: Lane, told: Told) -> 
         raise ZeroDivisionError
 
     faulty, good = Work(break_down, {}, told), Work(put, {"name": "a"}, told)
-    assert lane.try_run([faulty, good], told=told)
+    assert lane.try_run([faulty, good], told=nobody)
     told.wait()
     assert isinstance(faulty.error, ZeroDivisionError)
     assert good.error is None
     assert [has(lane, name) for name in ("a", "broken")] == [True, False]
 
 
-def test_whoever_asked_is_told_even_where_nothing_is_to_be_answered(lane: Lane, told: Told) -> None:
+def test_whoever_asked_is_told_even_where_nothing_is_to_be_answered(lane: Lane) -> None:
     """Else the loop would wait for ever with what came meanwhile."""
-    lane.try_run([Work(put, {"name": "a"})], told=told)
-    assert told.wait() == []
+    free = threading.Event()
+    lane.try_run([Work(put, {"name": "a"})], told=free.set)
+    assert free.wait(PATIENCE)
+
+
+def test_who_is_told_that_the_lane_is_free_finds_it_free(lane: Lane) -> None:
+    taken: list[bool] = []
+    done = threading.Event()
+
+    def take() -> None:
+        taken.append(lane._lock.acquire(blocking=False))
+        lane._lock.release()
+        done.set()
+
+    lane.try_run([Work(put, {"name": "a"})], told=take)
+    assert done.wait(PATIENCE)
+    assert taken == [True]
+
+
+def test_who_asked_is_told_after_a_fault_too(lane: Lane, told: Told) -> None:
+    def break_down(_tx: Transaction) -> None:
+        raise ZeroDivisionError
+
+    free = threading.Event()
+    lane.try_run([Work(break_down, {}, told)], told=free.set)
+    assert isinstance(told.wait()[0].error, ZeroDivisionError)
+    assert free.wait(PATIENCE)
 
 
 def test_a_mailbox_that_fails_does_not_stop_the_lane(
@@ -134,7 +163,7 @@ def test_a_mailbox_that_fails_does_not_stop_the_lane(
         raise ZeroDivisionError
 
     with caplog.at_level(logging.CRITICAL):
-        lane.try_run([Work(put, {"name": "a"}, fail)], told=fail)
+        lane.try_run([Work(put, {"name": "a"}, fail)], told=nobody)
         lane.post(Work(put, {"name": "b"}, told))
         told.wait()
     assert has(lane, "a")

@@ -31,7 +31,6 @@ class Grouping:
         self._waiting: list[Work] = []
         self._under_way = False
         self._turns = 0
-        self.mailbox = self._committed
 
     def add(self, work: Work) -> None:
         """Run a request with the next group."""
@@ -44,7 +43,7 @@ class Grouping:
     def _run(self) -> None:
         group, rest = self._waiting[:LARGEST_GROUP], self._waiting[LARGEST_GROUP:]
         self._waiting = rest
-        if self._lane.try_run(group, told=self.mailbox):
+        if self._lane.try_run(group, told=self._freed):
             self._turns = 0
             return
         self._turns += 1
@@ -58,14 +57,15 @@ class Grouping:
         # Another process writes, or a sweep: a random moment serves all writers best (measured).
         self._loop.call_later(random.uniform(0, LONGEST_PAUSE_SECONDS), self._run)  # noqa: S311
 
-    def _committed(self, works: list[Work]) -> None:
-        """Called on whichever thread the lane has answered; one call wakes the loop for all."""
+    def mailbox(self, works: list[Work]) -> None:
+        """Called on whichever thread has answered these; one call wakes the loop for all."""
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._settle, works)
+            self._loop.call_soon_threadsafe(settle, works)
 
-    def _settle(self, works: list[Work]) -> None:
-        settle(works)
-        self._go_on()
+    def _freed(self) -> None:
+        """Called on the lane's thread when the last group is committed."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._go_on)
 
     def _go_on(self) -> None:
         if self._waiting:

@@ -101,13 +101,14 @@ class Work:
 class _Group:
     """Requests that were run in a transaction that is not committed yet."""
 
-    __slots__ = ("served", "told", "tx", "works")
+    __slots__ = ("fault", "served", "told", "tx", "works")
 
-    def __init__(self, works: list[Work], served: list[Work], tx: Transaction) -> None:
+    def __init__(self, works: list[Work]) -> None:
         self.works = works
-        self.served = served
-        self.tx = tx
-        self.told: Mailbox | None = None
+        self.served: list[Work] = []
+        self.tx: Transaction | None = None
+        self.fault: Exception | None = None
+        self.told: Callable[[], None] | None = None
 
 
 class _Busy(Exception):  # a signal: try again in a moment
@@ -177,12 +178,12 @@ class Lane:
             self._run([work, *self._waiting(LARGEST_GROUP - 1)])
         return work.outcome()
 
-    def try_run(self, works: list[Work], *, told: Mailbox) -> bool:
+    def try_run(self, works: list[Work], *, told: Callable[[], None]) -> bool:
         """Run requests on the caller's thread, at once or not at all, and commit on the lane's.
 
         For an event loop: statements are short, only the commit waits for a disk. False where the
-        lane or the store is busy: try again in a moment. ``told`` is called after the commit in
-        any case, with the works that have it as their mailbox.
+        lane or the store is busy: try again in a moment. ``told`` is called on the lane's thread
+        when the group is answered and the next may come.
         """
         if not self._lock.acquire(blocking=False):
             return False
@@ -194,10 +195,6 @@ class Lane:
         except _Busy:
             self._lock.release()
             return False
-        if group is None:
-            self._lock.release()
-            told([])
-            return True
         group.told = told
         self._commits.put(group)
         return True
@@ -249,9 +246,15 @@ class Lane:
 
     def _finish(self, group: _Group) -> None:
         try:
-            self._close(group)
+            answered = self._conclude(group)
         finally:
             self._lock.release()
+        # Only now: whoever is told asks for the lane at once.
+        try:
+            _deliver(answered)
+        finally:
+            if group.told is not None:
+                group.told()
 
     def _waiting(self, most: int) -> Iterator[Work]:
         """What waits with the courier; the lane is held, so it goes into the same group."""
@@ -262,43 +265,40 @@ class Lane:
                 item()
 
     def _run(self, works: list[Work]) -> None:
-        group = self._open(works, patient=True)
-        if group is not None:
-            self._close(group)
+        _deliver(self._conclude(self._open(works, patient=True)))
 
-    def _open(self, works: list[Work], *, patient: bool) -> _Group | None:
-        """Begin, and run the requests; None where they had to be answered already.
+    def _open(self, works: list[Work], *, patient: bool) -> _Group:
+        """Begin, and run the requests; a fault is kept for whoever closes the group.
 
         Raises ``_Busy`` where the store is busy and ``patient`` is False.
         """
-        served: list[Work] = []
+        group = _Group(works)
         try:
             self._begin(patient=patient)
             tx = Transaction(self._connection, self._database, self._settings, self._clock_offset())
+            group.tx = tx
             for work in works:
                 self._answer(tx, work)
             if tx.claimable:
-                self._hooks.hand_off(tx, served)
+                self._hooks.hand_off(tx, group.served)
         except _Busy:
             raise
         except Exception as error:  # noqa: BLE001 - the driver's errors, and faults of our own
-            self._undo(works, served, error)
-            return None
-        return _Group(works, served, tx)
+            group.fault = error
+        return group
 
-    def _close(self, group: _Group) -> None:
-        """Commit, then tell: those who wait for a task, and those who asked."""
-        try:
-            self._connection.commit()
-        except Exception as error:  # noqa: BLE001 - the driver's errors
-            self._undo(group.works, group.served, error)
-            if group.told is not None:
-                group.told([])
-            return
-        if group.tx.changed:
+    def _conclude(self, group: _Group) -> list[Work]:
+        """Commit, or undo; return the works that have their answer now."""
+        if group.fault is None:
+            try:
+                self._connection.commit()
+            except Exception as error:  # noqa: BLE001 - the driver's errors
+                group.fault = error
+        if group.fault is not None:
+            return self._undo(group, group.fault)
+        if group.tx is not None and group.tx.changed:
             self._hooks.committed(group.tx)
-        answered = [work for work in group.works if not work.parked]
-        _deliver([*answered, *group.served], told=group.told)
+        return [*(work for work in group.works if not work.parked), *group.served]
 
     def _answer(self, tx: Transaction, work: Work) -> None:
         dirty = tx.dirty
@@ -330,22 +330,22 @@ class Lane:
             else:
                 return
 
-    def _undo(self, works: list[Work], served: list[Work], error: Exception) -> None:
+    def _undo(self, group: _Group, error: Exception) -> list[Work]:
         """Roll back, and answer: an error to all, or each by a transaction of its own."""
-        self._roll_back(works)
+        self._roll_back(group.works)
         unavailable = self._database.is_unavailable(error)
         if unavailable:
             log.warning("store.unavailable database=%s error=%s", self._database.location, error)
-        for work in served:
+        for work in group.served:
             work.result, work.error = None, _not_taken()
-        _deliver(served)
-        if len(works) > 1 and not unavailable:
-            for work in works:
-                self._run([work])
-            return
-        for work in works:
+        answered = [*group.served]
+        if len(group.works) > 1 and not unavailable:
+            for work in group.works:
+                answered += self._conclude(self._open([work], patient=True))
+            return answered
+        for work in group.works:
             work.error = _not_taken() if unavailable else error
-        _deliver(works)
+        return [*answered, *group.works]
 
     def _roll_back(self, group: list[Work]) -> None:
         self._hooks.forget([work for work in group if work.parked])
@@ -363,9 +363,9 @@ def _not_taken() -> StoreUnavailable:
     )
 
 
-def _deliver(works: list[Work], *, told: Mailbox | None = None) -> None:
-    """Give each mailbox its works of this group, in one call; ``told`` even an empty list."""
-    by_mailbox: dict[Mailbox, list[Work]] = {} if told is None else {told: []}
+def _deliver(works: list[Work]) -> None:
+    """Give each mailbox its works of this group, in one call."""
+    by_mailbox: dict[Mailbox, list[Work]] = {}
     for work in works:
         if work.mailbox is not None:
             by_mailbox.setdefault(work.mailbox, []).append(work)
