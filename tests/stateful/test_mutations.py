@@ -16,19 +16,19 @@ from machine import SETTINGS, QueueMachine
 
 from jobroom.service import access, losing, submission, sweeping
 from jobroom.service.use_case import writes
-from jobroom.store import jobs, lists, tasks, workers
+from jobroom.store import claims, jobs, lists, overdue, reports, tasks, workers
 from jobroom.store.statement import Statement
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
 BY_HOLDER = (
-    tasks.START,
-    tasks.NOTE_PROGRESS,
-    tasks.COMPLETE,
-    tasks.FAIL_FOR_GOOD,
-    tasks.HAND_BACK,
+    reports.START,
+    reports.NOTE_PROGRESS,
+    reports.COMPLETE,
+    reports.FAIL_FOR_GOOD,
+    reports.HAND_BACK,
 )
-CLAIMS = (tasks._CLAIM, tasks._CLAIM_AND_START)
+CLAIMS = (claims._CLAIM, claims._CLAIM_AND_START)
 OWNER = "(EXISTS (SELECT 1 FROM worker WHERE worker.id = task.worker_id AND worker.identity = :identity))"
 FENCE = "(:attempt_sent IS NULL OR task.attempt = :attempt_sent)"
 UNFINISHED = "task.status IN ('blocked', 'pending', 'claimed', 'running')"
@@ -99,20 +99,22 @@ def _page_from_its_last_item(statuses: int, *, of_job: bool) -> Statement:
 
 MUTATIONS: dict[str, Break] = {
     "anybody may report": sql(BY_HOLDER, OWNER),
-    "a stranger may cancel": sql([tasks.CANCEL], "task.created_by_id = :identity"),
+    "a stranger may cancel": sql([reports.CANCEL], "task.created_by_id = :identity"),
     "the fence is down": sql(BY_HOLDER, FENCE),
     "the newest is served first": sql(
         CLAIMS, "ahead.turn, ahead.seq", "ahead.turn, ahead.seq DESC"
     ),
     "priority counts for nothing": sql(CLAIMS, "ahead.priority DESC, ", ""),
     "rooms take no turns": sql(CLAIMS, "ahead.turn, ", ""),
-    "what has ended can be cancelled": sql([tasks.CANCEL], UNFINISHED),
+    "what has ended can be cancelled": sql([reports.CANCEL], UNFINISHED),
     "a claim does not raise the attempt": sql(CLAIMS, "(task.attempt + 1)", "task.attempt"),
     "what has expired is handed out": sql(
         CLAIMS, "(task.expires_at IS NULL OR task.expires_at > :now)"
     ),
     "one start more than allowed": sql(
-        [tasks.FAIL_FOR_GOOD], "task.starts >= task.max_attempts", "task.starts > task.max_attempts"
+        [reports.FAIL_FOR_GOOD],
+        "task.starts >= task.max_attempts",
+        "task.starts > task.max_attempts",
     ),
     "a stale schema lets a payload in": sql(
         [tasks._INSERT], "job.version = :job_version", "job.version >= :job_version"
@@ -127,7 +129,7 @@ MUTATIONS: dict[str, Break] = {
     "everybody sees every task": python(access, "sees_task", lambda *_: True),
     "a page repeats its last item": python(lists, "_page", _page_from_its_last_item),
     "retention comes before the key": sql(
-        [tasks._REMOVE], "(over.idempotency_key IS NULL OR over.created_at < :keys_before)"
+        [overdue._REMOVE], "(over.idempotency_key IS NULL OR over.created_at < :keys_before)"
     ),
 }
 

@@ -7,7 +7,7 @@ import pytest
 from jobroom.domain.records import Task
 from jobroom.service import claiming, registration, submission
 from jobroom.service.queue import JobQueue
-from jobroom.store import jobs, tasks, workers
+from jobroom.store import jobs, reports, tasks, workers
 
 
 @pytest.fixture
@@ -33,20 +33,20 @@ def stored(queue: JobQueue, task: Task) -> Task:
 def test_a_task_that_has_moved_on_is_neither_failed_nor_requeued(queue, held, was) -> None:
     """Style, rule 10: every status change is guarded by the expected status, and the fence."""
     read = held._replace(**was)
-    assert queue.run(lambda tx: tasks.fail(tx, read, error="lost")) is None
-    assert queue.run(lambda tx: tasks.requeue(tx, read, error=None, starts=0)) is None
+    assert queue.run(lambda tx: reports.fail(tx, read, error="lost")) is None
+    assert queue.run(lambda tx: reports.requeue(tx, read, error=None, starts=0)) is None
     assert stored(queue, held) == held
 
 
 def test_a_task_that_is_as_it_was_read_is_failed_once(queue, held) -> None:
-    assert queue.run(lambda tx: tasks.fail(tx, held, error="lost")) is not None
-    assert queue.run(lambda tx: tasks.fail(tx, held, error="lost")) is None
+    assert queue.run(lambda tx: reports.fail(tx, held, error="lost")) is not None
+    assert queue.run(lambda tx: reports.fail(tx, held, error="lost")) is None
 
 
 def test_a_task_of_another_version_is_not_retried(queue, held) -> None:
-    failed = queue.run(lambda tx: tasks.fail(tx, held, error="lost")).task
+    failed = queue.run(lambda tx: reports.fail(tx, held, error="lost")).task
     older = failed._replace(version=failed.version - 1)
-    assert queue.run(lambda tx: tasks.retry(tx, older, ready=True, expires_at=None)) is None
+    assert queue.run(lambda tx: reports.retry(tx, older, ready=True, expires_at=None)) is None
     assert stored(queue, held).status == "failed"
 
 

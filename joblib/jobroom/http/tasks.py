@@ -226,9 +226,7 @@ async def get_task(call: Call) -> Reply:
 
 def _is_news(view: TaskView, known: str | None) -> bool:
     """Whether the wait is over: the task has ended, or is not what the client knows."""
-    if known is not None:
-        return not _matches(view, known)
-    return is_terminal(view.task.status)
+    return is_terminal(view.task.status) or (known is not None and not _matches(view, known))
 
 
 def _matches(view: TaskView, known: str | None) -> bool:

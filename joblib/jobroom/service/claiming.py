@@ -9,7 +9,7 @@ from jobroom.errors import StoreUnavailable
 from jobroom.service import losing
 from jobroom.service import workers as crew
 from jobroom.service.use_case import reads, writes
-from jobroom.store import jobs, tasks, workers
+from jobroom.store import claims, jobs, notices, reports
 from jobroom.store.lane import Parked, Refused
 from jobroom.store.transaction import Transaction
 
@@ -53,16 +53,14 @@ def claim_tasks(
     wish = Wish(caller, worker.id, (), limit, start, request_id)
     claimed = take_once(tx, wish)
     if not claimed and wait:
-        raise Parked(
-            wish._replace(job_seqs=tuple(jobs.linked_to(tx, worker.id))), otherwise=[]
-        )
+        raise Parked(wish._replace(job_seqs=tuple(jobs.linked_to(tx, worker.id))), otherwise=[])
     return claimed
 
 
 def take_once(tx: Transaction, wish: Wish) -> list[TaskView]:
     """Claim, or give again what an earlier claim of the same ``request_id`` holds."""
     if wish.request_id is not None:
-        before = tasks.claimed_by_request(tx, worker_id=wish.worker_id, request_id=wish.request_id)
+        before = claims.claimed_by_request(tx, worker_id=wish.worker_id, request_id=wish.request_id)
         if before:
             return [leased(tx, found) for found in before]
     return take(tx, wish)
@@ -74,7 +72,7 @@ def take(tx: Transaction, wish: Wish) -> list[TaskView]:
     claimed: list[TaskView] = []
     skipped = 0
     while len(claimed) < wish.limit and skipped < MOST_SKIPPED:
-        found = tasks.claim_next(
+        found = claims.claim_next(
             tx, worker_id=wish.worker_id, start=wish.start, request_id=wish.request_id
         )
         if found is None:
@@ -85,7 +83,7 @@ def take(tx: Transaction, wish: Wish) -> list[TaskView]:
             skipped += expired
         elif found.task.idle_claims > losing.IDLE_CLAIMS:
             never = f"The task was claimed {losing.IDLE_CLAIMS} times and never started."
-            tasks.fail(tx, found.task, error=never)
+            reports.fail(tx, found.task, error=never)
             skipped += 1
         else:
             _forget_notice(tx, found)
@@ -97,21 +95,21 @@ def take(tx: Transaction, wish: Wish) -> list[TaskView]:
 
 def _promote(tx: Transaction, worker_id: str) -> bool:
     """Make due tasks claimable; True if there may be more of them."""
-    return tasks.promote_due(tx, worker_id=worker_id, limit=PROMOTED) == PROMOTED
+    return claims.promote_due(tx, worker_id=worker_id, limit=PROMOTED) == PROMOTED
 
 
 def _end_expired_heads(tx: Transaction, worker_id: str) -> int:
     """Fail those of the first tasks that nobody started in time; how many."""
-    expired = tasks.expired_heads(tx, worker_id)
+    expired = claims.expired_heads(tx, worker_id)
     for head in expired:
-        tasks.fail(tx, head.task, error=EXPIRED)
+        reports.fail(tx, head.task, error=EXPIRED)
     return len(expired)
 
 
 def _forget_notice(tx: Transaction, found: TaskView) -> None:
     """The worker was to stop an earlier attempt; now the task is its own again."""
     if found.task.attempt > 1 and found.task.worker_id is not None:
-        workers.drop_notice(tx, worker_id=found.task.worker_id, task_id=found.task.id)
+        notices.drop(tx, worker_id=found.task.worker_id, task_id=found.task.id)
 
 
 EXPIRED = "The task expired: nobody started it before its expires_at."
@@ -126,7 +124,7 @@ def leased(tx: Transaction, found: TaskView) -> TaskView:
 @reads
 def find_served(tx: Transaction, *, worker_ids: list[str]) -> list[str]:
     """Those of the workers for whom there is something to claim."""
-    return [worker_id for worker_id in worker_ids if tasks.has_claimable(tx, worker_id)]
+    return [worker_id for worker_id in worker_ids if claims.has_claimable(tx, worker_id)]
 
 
 @writes
@@ -140,6 +138,6 @@ def give_back(tx: Transaction, *, claimed: list[TaskView], started: bool) -> Non
     """Undo a claim whose answer reached nobody; nothing is charged and no place is lost."""
     for found in claimed:
         task = found.task
-        back = tasks.requeue(tx, task, error=task.error, starts=task.starts - int(started))
+        back = reports.requeue(tx, task, error=task.error, starts=task.starts - int(started))
         if back is not None:
             tx.claimable[task.job_seq] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobroom.store import jobs, tasks, workers
+from jobroom.store import jobs, notices, overdue, reports
 
 if TYPE_CHECKING:
     from jobroom.domain.records import Job, Task
@@ -25,7 +25,7 @@ def lose_tasks(tx: Transaction, worker_id: str, *, why: str, most: int | None = 
     """Requeue or fail what a worker holds, by each job's policy; ``most`` None takes it all."""
     requeued = failed = 0
     limit = 100 if most is None else min(100, most)
-    while held := tasks.list_held_by(tx, worker_id, limit=limit):
+    while held := overdue.list_held_by(tx, worker_id, limit=limit):
         for found in held:
             if take_away(tx, found.task, why=f"Worker disconnected: worker {worker_id} {why}"):
                 requeued += 1
@@ -44,12 +44,12 @@ def take_away(tx: Transaction, task: Task, *, why: str) -> bool:
     job = jobs.get_by_seq(tx, task.job_seq)
     goes_back = job is not None and _goes_back(tx, task, job)
     if goes_back:
-        tasks.requeue(tx, task, error=task.error, starts=task.starts)
+        reports.requeue(tx, task, error=task.error, starts=task.starts)
         tx.claimable[task.job_seq] = None
     else:
-        tasks.fail(tx, task, error=_story(task, why))
+        reports.fail(tx, task, error=_story(task, why))
     if task.worker_id is not None:
-        workers.add_notice(tx, worker_id=task.worker_id, task_id=task.id)
+        notices.add(tx, worker_id=task.worker_id, task_id=task.id)
     return goes_back
 
 

@@ -148,8 +148,9 @@ class JobQueue(Hooks):
 
     def park(self, work: Work) -> bool:
         """A claim found nothing and waits, unless it has left."""
+        parked = self.waiting.park(work)
         self.watch()
-        return self.waiting.park(work)
+        return parked
 
     def forget(self, works: list[Work]) -> None:
         """The transaction that parked these was rolled back."""

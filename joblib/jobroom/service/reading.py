@@ -9,7 +9,7 @@ from jobroom.domain.records import MICROSECONDS, Caller, TaskView
 from jobroom.errors import Forbidden, InvalidTaskTransition
 from jobroom.service import access, registration
 from jobroom.service.use_case import reads, writes
-from jobroom.store import lists, tasks
+from jobroom.store import lists, reports, tasks
 from jobroom.store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def retry_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
     if expires_at is not None and expires_at <= tx.now:
         expires_at = None
     ready = task.run_at is None or task.run_at <= tx.now
-    done = tasks.retry(tx, task, ready=ready, expires_at=expires_at)
+    done = reports.retry(tx, task, ready=ready, expires_at=expires_at)
     if done is None:
         message = f"Task {task.id} was changed at the same moment; look again."
         raise InvalidTaskTransition(message)

@@ -19,7 +19,7 @@ from jobroom.errors import (
 )
 from jobroom.service import access, claiming
 from jobroom.service.use_case import writes
-from jobroom.store import jobs, tasks, workers
+from jobroom.store import claims, jobs, notices, reports, tasks, workers
 from jobroom.store.lane import Refused
 from jobroom.store.statement import Statement
 from jobroom.store.transaction import Transaction
@@ -100,7 +100,7 @@ def _try(
     statement = _STATEMENTS.get(report.status)
     if statement is None:
         return None
-    done = tasks.report(
+    done = reports.report(
         tx,
         statement,
         key=task_id,
@@ -120,17 +120,17 @@ def _try(
     if report.status == TaskStatus.PENDING:
         tx.claimable[done.task.job_seq] = None
     elif report.status == TaskStatus.CANCELLED and done.task.worker_id is not None:
-        workers.add_notice(tx, worker_id=done.task.worker_id, task_id=done.task.id)
+        notices.add(tx, worker_id=done.task.worker_id, task_id=done.task.id)
     return done
 
 
 _STATEMENTS: dict[str | None, Statement] = {
-    None: tasks.NOTE_PROGRESS,
-    TaskStatus.RUNNING: tasks.START,
-    TaskStatus.COMPLETED: tasks.COMPLETE,
-    TaskStatus.FAILED: tasks.FAIL_FOR_GOOD,
-    TaskStatus.PENDING: tasks.HAND_BACK,
-    TaskStatus.CANCELLED: tasks.CANCEL,
+    None: reports.NOTE_PROGRESS,
+    TaskStatus.RUNNING: reports.START,
+    TaskStatus.COMPLETED: reports.COMPLETE,
+    TaskStatus.FAILED: reports.FAIL_FOR_GOOD,
+    TaskStatus.PENDING: reports.HAND_BACK,
+    TaskStatus.CANCELLED: reports.CANCEL,
 }
 """One guarded statement for each report; each takes what it needs of all that was said."""
 
@@ -217,8 +217,8 @@ def _slow_report(tx: Transaction, task: Task, report: Report) -> TaskView | None
     if report.status == TaskStatus.FAILED and job is not None:
         again_at = _again_at(tx, job.retry_delay_seconds, starts)
         if task.expires_at is not None and task.expires_at <= (again_at or tx.now):
-            return tasks.fail(tx, task, error=report.error)
-        done = tasks.requeue(
+            return reports.fail(tx, task, error=report.error)
+        done = reports.requeue(
             tx,
             task,
             error=report.error,
@@ -230,7 +230,7 @@ def _slow_report(tx: Transaction, task: Task, report: Report) -> TaskView | None
     elif report.status == TaskStatus.PENDING and job is not None:
         if job.on_worker_lost != "requeue" or task.starts >= task.max_attempts:
             return None
-        done = tasks.requeue(
+        done = reports.requeue(
             tx,
             task,
             error=task.error,
@@ -273,9 +273,7 @@ def _refused(
     tx: Transaction, caller: Caller, task: Task, report: Report, error: JobroomError
 ) -> Refused:
     """Refuse a report. Its worker knows now that it should stop: the notice is answered."""
-    workers.drop_notices_of(
-        tx, identity=caller.identity, worker_id=report.worker_id, task_id=task.id
-    )
+    notices.drop_of(tx, identity=caller.identity, worker_id=report.worker_id, task_id=task.id)
     return Refused(error)
 
 
@@ -292,7 +290,7 @@ def _with_next(
     request_id = f"next:{done.task.id}:{done.task.attempt}"
     if not _has_just_changed(tx, done):
         # A repeat: the report that ended the task has claimed already.
-        before = tasks.claimed_by_request(tx, worker_id=worker.id, request_id=request_id)
+        before = claims.claimed_by_request(tx, worker_id=worker.id, request_id=request_id)
         return Reported(done, claiming.leased(tx, before[0]) if before else None)
     wish = claiming.Wish(caller, worker.id, limit=1, start=True, request_id=request_id)
     claimed = claiming.take(tx, wish)

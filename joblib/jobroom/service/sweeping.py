@@ -12,7 +12,7 @@ from jobroom.service import claiming, losing
 from jobroom.service.submission import KEY_LIFE
 from jobroom.service.use_case import UseCase, writes
 from jobroom.service.workers import NOTICE_LIFE, alive_after
-from jobroom.store import jobs, state, tasks, workers
+from jobroom.store import jobs, notices, overdue, reports, state, workers
 from jobroom.store.transaction import Transaction
 
 BATCH = 100
@@ -95,7 +95,7 @@ def end_overdue(tx: Transaction) -> SweepReport:
     """(3) Held tasks past their own timeout: that task alone is lost, its worker stays."""
     timed_out = requeued = failed = 0
     for status in (TaskStatus.RUNNING, TaskStatus.CLAIMED):
-        for found in tasks.list_due(tx, status=status, limit=BATCH - timed_out):
+        for found in overdue.list_due(tx, status=status, limit=BATCH - timed_out):
             timed_out += 1
             why = f"Task timed out while {status} by worker {found.task.worker_id}"
             if losing.take_away(tx, found.task, why=why):
@@ -110,8 +110,8 @@ def end_expired(tx: Transaction) -> SweepReport:
     """(3) Pending tasks that nobody started before their ``expires_at``."""
     expired = 0
     for status in (TaskStatus.PENDING, TaskStatus.BLOCKED):
-        for found in tasks.list_due(tx, status=status, limit=BATCH - expired):
-            expired += tasks.fail(tx, found.task, error=claiming.EXPIRED) is not None
+        for found in overdue.list_due(tx, status=status, limit=BATCH - expired):
+            expired += reports.fail(tx, found.task, error=claiming.EXPIRED) is not None
     return SweepReport(expired_tasks=expired)
 
 
@@ -127,10 +127,10 @@ def remove_old(tx: Transaction) -> SweepReport:
     """(6) Finished tasks past their retention, and notices that nobody asked for."""
     removed = 0
     for status in sorted(TERMINAL):
-        removed += tasks.remove_past_retention(
+        removed += overdue.remove_past_retention(
             tx, status=status, keys_before=tx.now - KEY_LIFE, limit=BATCH - removed
         )
-    workers.drop_old_notices(tx, before=tx.now - NOTICE_LIFE, limit=BATCH)
+    notices.drop_old(tx, before=tx.now - NOTICE_LIFE, limit=BATCH)
     return SweepReport(removed_tasks=removed)
 
 

@@ -9,7 +9,7 @@ from jobroom.domain.records import MICROSECONDS, Caller, Worker, WorkerView
 from jobroom.errors import Forbidden, WorkerNotFound
 from jobroom.service import access, losing
 from jobroom.service.use_case import reads, writes
-from jobroom.store import jobs
+from jobroom.store import crew, jobs, notices
 from jobroom.store import workers as rows
 from jobroom.store.transaction import Transaction
 
@@ -54,7 +54,7 @@ def heartbeat(tx: Transaction, *, caller: Caller, worker_id: str) -> Heartbeat:
     worker = rows.beat(tx, worker_id=worker_id, identity=caller.identity)
     if worker is None:
         worker = _wake(tx, _not_active(tx, caller, worker_id))
-    return Heartbeat(worker, rows.list_notices(tx, worker_id=worker.id, since=tx.now - NOTICE_LIFE))
+    return Heartbeat(worker, notices.list_for(tx, worker_id=worker.id, since=tx.now - NOTICE_LIFE))
 
 
 @writes
@@ -83,15 +83,13 @@ def list_workers(
 ) -> tuple[list[WorkerView], int]:
     """The caller's own workers, an admin's all; with their total."""
     everyone = access.is_admin_everywhere(caller)
-    found = rows.list_of(
+    found, total = crew.list_of(
         tx,
-        identity=caller.identity,
-        is_admin=everyone,
+        identity=None if everyone else caller.identity,
         after=after,
         limit=limit,
         offset=offset,
     )
-    total = rows.count_of(tx, identity=caller.identity, is_admin=everyone)
     return [_view(tx, *row) for row in found], total
 
 
@@ -107,8 +105,8 @@ def list_room_workers(
 ) -> tuple[list[WorkerView], int]:
     """The workers linked to jobs visible in a room; with their total."""
     access.check_room(caller, room_id)
-    found = rows.list_serving(tx, room_id=room_id, after=after, limit=limit, offset=offset)
-    return [_view(tx, *row) for row in found], rows.count_serving(tx, room_id)
+    found, total = crew.list_serving(tx, room_id=room_id, after=after, limit=limit, offset=offset)
+    return [_view(tx, *row) for row in found], total
 
 
 def speak_for(

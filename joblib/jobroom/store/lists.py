@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, func, or_, select, union_all
 
-from jobroom.store import tasks
+from jobroom.store import views
 from jobroom.store.schema import task
 from jobroom.store.statement import Statement, literal
 
@@ -56,7 +56,7 @@ def _page(statuses: int, *, of_job: bool) -> Statement:
         .limit(bindparam("limit"))
         .offset(bindparam("offset"))
     )
-    return Statement(select(*tasks.VIEW).where(task.c.seq.in_(page)).order_by(task.c.seq.desc()))
+    return Statement(select(*views.VIEW).where(task.c.seq.in_(page)).order_by(task.c.seq.desc()))
 
 
 @cache
@@ -97,7 +97,7 @@ def list_tasks(
         limit=limit,
         offset=offset,
     )
-    return [tasks.view(row) for row in rows]
+    return [views.view(row) for row in rows]
 
 
 def count_tasks(

@@ -105,7 +105,7 @@ worker = Table(
     CheckConstraint("kind IN ('identity', 'instance')", name="kind"),
     CheckConstraint("state IN ('active', 'asleep', 'gone')", name="state"),
     CheckConstraint("kind <> 'identity' OR id = identity", name="identity"),
-    Index("ix_worker_identity", "identity"),
+    Index("ix_worker_identity", "identity", "id"),
     Index("ix_worker_beat", "last_heartbeat", **_where("state = 'active'")),
 )
 

@@ -80,7 +80,7 @@ def upgrade() -> None:
         sqlite_where=sa.text("state = 'active'"),
         postgresql_where=sa.text("state = 'active'"),
     )
-    op.create_index("ix_worker_identity", "worker", ["identity"], unique=False)
+    op.create_index("ix_worker_identity", "worker", ["identity", "id"], unique=False)
     op.create_table(
         "fair_turn",
         sa.Column("job_seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

@@ -1,0 +1,185 @@
+"""Claiming: the best claimable task of a worker's jobs, in one guarded UPDATE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import bindparam, exists, func, or_, select, update
+
+from jobroom.domain.records import TaskView
+from jobroom.store.schema import job, task, worker_job_link
+from jobroom.store.statement import Statement, literal
+from jobroom.store.views import HELD, NEXT_VERSION, VIEW, after, changed, view
+
+if TYPE_CHECKING:
+    from jobroom.store.transaction import Transaction
+
+
+_ahead = task.alias("ahead")
+_head = task.alias("head")
+_CLAIMABLE = (
+    _ahead.c.job_seq == worker_job_link.c.job_seq,
+    _ahead.c.status == literal("pending"),
+    _ahead.c.ready == literal(1),
+)
+_HEAD_OF_JOB = (
+    select(_ahead.c.seq)
+    .where(*_CLAIMABLE)
+    .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
+    .limit(literal(1))
+    .correlate(worker_job_link)
+    .scalar_subquery()
+)
+_HEADS = worker_job_link.join(_head, _head.c.seq == _HEAD_OF_JOB)
+_BEST = (
+    select(_head.c.seq)
+    .select_from(_HEADS)
+    .where(worker_job_link.c.worker_id == bindparam("worker_id"))
+    .order_by(_head.c.priority.desc(), _head.c.seq)
+    .limit(literal(1))
+    .scalar_subquery()
+)
+_CLAIM_TIMEOUT = (
+    select(job.c.claim_timeout_seconds)
+    .where(job.c.seq == task.c.job_seq)
+    .correlate(task)
+    .scalar_subquery()
+)
+
+
+def _claim(*, start: bool) -> Statement:
+    moved: dict[str, Any]
+    if start:
+        moved = {
+            "status": literal("running"),
+            "started_at": bindparam("now"),
+            "starts": task.c.starts + literal(1),
+            "idle_claims": literal(0),
+            "due_at": after(task.c.timeout_seconds),
+        }
+    else:
+        moved = {
+            "status": literal("claimed"),
+            "idle_claims": task.c.idle_claims + literal(1),
+            "due_at": after(func.coalesce(_CLAIM_TIMEOUT, task.c.timeout_seconds)),
+        }
+    return Statement(
+        update(task)
+        .where(
+            task.c.seq == _BEST,
+            task.c.status == literal("pending"),
+            or_(task.c.expires_at.is_(None), task.c.expires_at > bindparam("now")),
+        )
+        .values(
+            worker_id=bindparam("worker_id"),
+            claimed_at=bindparam("now"),
+            attempt=task.c.attempt + literal(1),
+            claim_request_id=bindparam("request_id"),
+            version=NEXT_VERSION,
+            **moved,
+        )
+        .returning(*VIEW)
+    )
+
+
+_CLAIM = _claim(start=False)
+_CLAIM_AND_START = _claim(start=True)
+
+
+def claim_next(
+    tx: Transaction, *, worker_id: str, start: bool, request_id: str | None
+) -> TaskView | None:
+    """Move the best claimable task of the worker's jobs to the worker; None if there is none.
+
+    None as well where the best one has expired: ``expired_heads`` then tells.
+    """
+    statement = _CLAIM_AND_START if start else _CLAIM
+    return changed(tx, statement, worker_id=worker_id, request_id=request_id, now=tx.now)
+
+
+_due = task.alias("due")
+_DUE_OF_WORKER = (
+    select(_due.c.seq)
+    .select_from(worker_job_link.join(_due, _due.c.job_seq == worker_job_link.c.job_seq))
+    .where(
+        worker_job_link.c.worker_id == bindparam("worker_id"),
+        _due.c.status == literal("pending"),
+        _due.c.ready == literal(0),
+        _due.c.run_at <= bindparam("now"),
+    )
+    .limit(bindparam("limit"))
+)
+_PROMOTE = Statement(
+    update(task)
+    .where(task.c.seq.in_(_DUE_OF_WORKER), task.c.status == literal("pending"))
+    .values(ready=literal(1), version=NEXT_VERSION)
+)
+
+
+def promote_due(tx: Transaction, *, worker_id: str, limit: int = 100) -> int:
+    """Make claimable what has become due in the worker's jobs, a bounded number."""
+    return tx.change(_PROMOTE, worker_id=worker_id, now=tx.now, limit=limit)
+
+
+_EXPIRED_HEADS = Statement(
+    select(*VIEW).where(
+        task.c.seq.in_(
+            select(_head.c.seq)
+            .select_from(_HEADS)
+            .where(
+                worker_job_link.c.worker_id == bindparam("worker_id"),
+                _head.c.expires_at <= bindparam("now"),
+            )
+        )
+    )
+)
+
+
+def expired_heads(tx: Transaction, worker_id: str) -> list[TaskView]:
+    """The first claimable tasks of the worker's jobs that nobody started in time."""
+    return [view(row) for row in tx.rows(_EXPIRED_HEADS, worker_id=worker_id, now=tx.now)]
+
+
+_CLAIMED_BY_REQUEST = Statement(
+    select(*VIEW)
+    .where(
+        task.c.worker_id == bindparam("worker_id"),
+        HELD,
+        task.c.claim_request_id == bindparam("request_id"),
+    )
+    .order_by(task.c.priority.desc(), task.c.seq)
+)
+
+
+def claimed_by_request(tx: Transaction, *, worker_id: str, request_id: str) -> list[TaskView]:
+    """What the worker holds from an earlier claim with the same request id."""
+    rows = tx.rows(_CLAIMED_BY_REQUEST, worker_id=worker_id, request_id=request_id)
+    return [view(row) for row in rows]
+
+
+_WAITED_FOR = Statement(
+    select(worker_job_link.c.job_seq)
+    .where(
+        worker_job_link.c.worker_id == bindparam("worker_id"),
+        or_(
+            # Not EXISTS: it drops the order, and with it the index that holds nothing delayed.
+            _HEAD_OF_JOB.is_not(None),
+            exists(
+                select(literal(1))
+                .where(
+                    _due.c.job_seq == worker_job_link.c.job_seq,
+                    _due.c.status == literal("pending"),
+                    _due.c.ready == literal(0),
+                    _due.c.run_at <= bindparam("now"),
+                )
+                .correlate(worker_job_link)
+            ),
+        ),
+    )
+    .limit(literal(1))
+)
+
+
+def has_claimable(tx: Transaction, worker_id: str) -> bool:
+    """Whether a claim by this worker would find something (or something that has expired)."""
+    return tx.row(_WAITED_FOR, worker_id=worker_id, now=tx.now) is not None

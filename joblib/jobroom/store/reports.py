@@ -1,0 +1,228 @@
+"""Changes of a held or ended task, in the order of its life.
+
+Each is one guarded UPDATE: no row means that somebody else was first, or that the caller may not,
+and ``service.reporting`` then reads the row to say which.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, and_, bindparam, exists, func, or_, select, update
+
+from jobroom.domain.records import Task, TaskView
+from jobroom.store.schema import job, task, worker
+from jobroom.store.statement import Statement, literal
+from jobroom.store.views import HELD, NEXT_VERSION, NULL, UNFINISHED, VIEW, after, changed
+
+if TYPE_CHECKING:
+    from jobroom.store.transaction import Transaction
+
+
+_BY_HOLDER = (
+    task.c.id == bindparam("key"),
+    or_(bindparam("attempt_sent").is_(None), task.c.attempt == bindparam("attempt_sent")),
+    or_(bindparam("worker_sent").is_(None), task.c.worker_id == bindparam("worker_sent")),
+    or_(
+        bindparam("is_admin") == literal(1),
+        exists(
+            select(literal(1)).where(
+                worker.c.id == task.c.worker_id, worker.c.identity == bindparam("identity")
+            )
+        ),
+    ),
+)
+_TOLD = {
+    "progress": func.coalesce(bindparam("told_progress"), task.c.progress),
+    "message": func.coalesce(bindparam("told_message"), task.c.message),
+    "version": NEXT_VERSION,
+}
+_RETENTION = after(
+    func.coalesce(
+        select(job.c.result_ttl_seconds)
+        .where(job.c.seq == task.c.job_seq)
+        .correlate(task)
+        .scalar_subquery(),
+        bindparam("retention"),
+    )
+)
+_ENDED = {"completed_at": bindparam("now"), "due_at": _RETENTION}
+_LET_GO = {
+    "status": literal("pending"),
+    "worker_id": NULL,
+    "claimed_at": NULL,
+    "started_at": NULL,
+    "claim_request_id": NULL,
+    "due_at": task.c.expires_at,
+}
+
+
+def _by_holder(condition: ColumnElement[bool], **values: Any) -> Statement:
+    return Statement(
+        update(task).where(*_BY_HOLDER, condition).values(**{**_TOLD, **values}).returning(*VIEW)
+    )
+
+
+_is_claimed = task.c.status == literal("claimed")
+_is_running = task.c.status == literal("running")
+
+START = _by_holder(
+    _is_claimed,
+    status=literal("running"),
+    started_at=bindparam("now"),
+    starts=task.c.starts + literal(1),
+    idle_claims=literal(0),
+    due_at=after(task.c.timeout_seconds),
+)
+NOTE_PROGRESS = _by_holder(HELD)
+COMPLETE = _by_holder(
+    _is_running, status=literal("completed"), result=bindparam("told_result"), error=NULL, **_ENDED
+)
+FAIL_FOR_GOOD = _by_holder(
+    or_(
+        and_(_is_claimed, task.c.starts + literal(1) >= task.c.max_attempts),
+        and_(_is_running, task.c.starts >= task.c.max_attempts),
+        and_(HELD, bindparam("final") == literal(1)),
+    ),
+    status=literal("failed"),
+    error=bindparam("told_error"),
+    **_ENDED,
+)
+HAND_BACK = _by_holder(
+    _is_claimed, **_LET_GO, ready=literal(1), idle_claims=task.c.idle_claims - literal(1)
+)
+
+
+CANCEL = Statement(
+    update(task)
+    .where(
+        task.c.id == bindparam("key"),
+        UNFINISHED,
+        or_(bindparam("attempt_sent").is_(None), task.c.attempt == bindparam("attempt_sent")),
+        or_(
+            bindparam("is_admin") == literal(1),
+            task.c.created_by_id == bindparam("identity"),
+            exists(
+                select(literal(1)).where(
+                    worker.c.id == task.c.worker_id, worker.c.identity == bindparam("identity")
+                )
+            ),
+        ),
+    )
+    .values(
+        status=literal("cancelled"),
+        error=func.coalesce(bindparam("told_error"), task.c.error),
+        **{**_TOLD, **_ENDED},
+    )
+    .returning(*VIEW)
+)
+
+
+def report(tx: Transaction, statement: Statement, **params: object) -> TaskView | None:
+    """Run one of the reports above, or a cancellation; None if its guard did not hold."""
+    return changed(tx, statement, now=tx.now, **params)
+
+
+_AT_ATTEMPT = (
+    task.c.seq == bindparam("key"),
+    task.c.status == bindparam("expect"),
+    task.c.attempt == bindparam("expect_attempt"),
+)
+_END = Statement(
+    update(task)
+    .where(*_AT_ATTEMPT)
+    .values(status=literal("failed"), error=bindparam("told_error"), version=NEXT_VERSION, **_ENDED)
+    .returning(*VIEW)
+)
+
+
+def fail(tx: Transaction, was: Task, *, error: str | None) -> TaskView | None:
+    """End a task as failed if it is still as it was read."""
+    return changed(
+        tx,
+        _END,
+        key=was.seq,
+        expect=was.status,
+        expect_attempt=was.attempt,
+        told_error=error,
+        now=tx.now,
+        retention=tx.settings.task_retention_seconds,
+    )
+
+
+_REQUEUE = Statement(
+    update(task)
+    .where(*_AT_ATTEMPT)
+    .values(
+        **_LET_GO,
+        error=bindparam("told_error"),
+        ready=bindparam("is_ready"),
+        run_at=func.coalesce(bindparam("again_at"), task.c.run_at),
+        starts=bindparam("started"),
+        **_TOLD,
+    )
+    .returning(*VIEW)
+)
+
+
+def requeue(
+    tx: Transaction,
+    was: Task,
+    *,
+    error: str | None,
+    starts: int,
+    again_at: int | None = None,
+    progress: float | None = None,
+    message: str | None = None,
+) -> TaskView | None:
+    """Put a held task back among the pending ones, in its old place, if it is still as read.
+
+    ``again_at``: not to be claimed before that time (microseconds). ``progress`` and ``message``
+    None leave what is stored.
+    """
+    return changed(
+        tx,
+        _REQUEUE,
+        key=was.seq,
+        expect=was.status,
+        expect_attempt=was.attempt,
+        told_error=error,
+        is_ready=int(again_at is None),
+        again_at=again_at,
+        started=starts,
+        told_progress=progress,
+        told_message=message,
+    )
+
+
+_RETRY = Statement(
+    update(task)
+    .where(
+        task.c.seq == bindparam("key"),
+        task.c.status.in_([literal("failed"), literal("cancelled")]),
+        task.c.version == bindparam("expect"),
+    )
+    .values(
+        {
+            **_LET_GO,
+            "completed_at": NULL,
+            "error": NULL,
+            "progress": NULL,
+            "message": NULL,
+            "starts": literal(0),
+            "idle_claims": literal(0),
+            "ready": bindparam("is_ready"),
+            "expires_at": bindparam("until"),
+            "due_at": bindparam("until"),
+            "version": NEXT_VERSION,
+        }
+    )
+    .returning(*VIEW)
+)
+
+
+def retry(tx: Transaction, was: Task, *, ready: bool, expires_at: int | None) -> TaskView | None:
+    """Make a failed or cancelled task pending again, if it is still as it was read."""
+    return changed(
+        tx, _RETRY, key=was.seq, expect=was.version, is_ready=int(ready), until=expires_at
+    )
