@@ -27,7 +27,7 @@ SCHEMA = {
 def main() -> None:
     """Measure, and print one table of medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--seconds", type=int, default=3, help="of each load; whole ones")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--synchronous", default="FULL", choices=("FULL", "NORMAL"))
     parser.add_argument("--json", action="store_true")
@@ -47,7 +47,7 @@ def main() -> None:
         )
 
 
-def measure(seconds: float, rounds: int, synchronous: str) -> list[dict[str, object]]:
+def measure(seconds: int, rounds: int, synchronous: str) -> list[dict[str, object]]:
     """Medians of interleaved rounds, each floor beside ours with the same load."""
     rows = []
     token = tokens.issue_token(servers.SECRET, sub="bench", is_admin=True)
@@ -55,9 +55,9 @@ def measure(seconds: float, rounds: int, synchronous: str) -> list[dict[str, obj
         job = {"category": "modifiers", "name": "Rotate", "schema": SCHEMA}
         servers.call(f"{ours}/v1/joblib/rooms/r1/jobs", "PUT", job, token)
         cases = (
-            ("submit", load.SUBMIT, False, f"/v1/joblib/rooms/r1/tasks/{JOB}"),
-            ("claim + complete", load.CLAIM_AND_COMPLETE, True, "/"),
-            ("complete and claim next", load.FUSED, True, "/"),
+            ("submit", "submit", False, f"/v1/joblib/rooms/r1/tasks/{JOB}"),
+            ("claim + complete", "claim_and_complete", True, "/"),
+            ("complete and claim next", "fused", True, "/"),
         )
         for what, script, answers, path in cases:
             for connections in (1, 8, 64):
@@ -67,7 +67,7 @@ def measure(seconds: float, rounds: int, synchronous: str) -> list[dict[str, obj
                         _fill(ours, token, seconds)
                     for name, base in (("floor", floor), ("ours", ours)):
                         # The floor answers nothing to go by: its load is as many plain requests.
-                        lua = script if name == "ours" or not answers else load.SUBMIT
+                        lua = script if name == "ours" or not answers else "submit"
                         speed, bad = load.requests_per_second(
                             f"{base}{path}",
                             script=lua,
@@ -84,11 +84,11 @@ def measure(seconds: float, rounds: int, synchronous: str) -> list[dict[str, obj
     return rows
 
 
-def _fill(url: str, token: str, seconds: float) -> None:
+def _fill(url: str, token: str, seconds: int) -> None:
     """Enough pending tasks that no claim of the next round comes back empty."""
     path = f"{url}/v1/joblib/rooms/r1/tasks/{JOB}"
     load.requests_per_second(
-        path, script=load.SUBMIT, token=token, connections=64, seconds=seconds * 1.5, answers=False
+        path, script="submit", token=token, connections=64, seconds=seconds * 2, answers=False
     )
 
 

@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 
-async def nothing(request: Request) -> JSONResponse:
+async def nothing(_request: Request) -> JSONResponse:
     """Answer without having looked."""
     return JSONResponse({"ok": True})
 

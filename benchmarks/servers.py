@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-SECRET = "benchmark-secret-of-at-least-32-bytes"
+import httpx
+
+SECRET = "benchmark-secret-of-at-least-32-bytes"  # noqa: S105 - of a server that lives a minute
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -58,14 +58,10 @@ def serve_jobroom(*, synchronous: str = "FULL") -> Iterator[str]:
             yield url
 
 
-def call(url: str, method: str, body: object, token: str) -> dict[str, object]:
+def call(url: str, method: str, body: object, token: str) -> None:
     """One JSON request, to set things up."""
-    request = urllib.request.Request(url, json.dumps(body).encode(), method=method)
-    request.add_header("Authorization", f"Bearer {token}")
-    request.add_header("Content-Type", "application/json")
-    with urllib.request.urlopen(request, timeout=30) as response:
-        answer: dict[str, object] = json.load(response)
-        return answer
+    head = {"Authorization": f"Bearer {token}"}
+    httpx.request(method, url, json=body, headers=head, timeout=30).raise_for_status()
 
 
 def _free_port() -> int:
@@ -78,8 +74,8 @@ def _wait_until_ready(url: str) -> None:
     deadline = time.monotonic() + 20
     while True:
         try:
-            urllib.request.urlopen(url, timeout=1).read()
-        except OSError:
+            httpx.get(url, timeout=1)
+        except httpx.TransportError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)

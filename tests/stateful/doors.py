@@ -26,7 +26,7 @@ from jobroom.service import (
 from jobroom.service.queue import JobQueue
 from jobroom.service.use_case import reads
 from jobroom.settings import JobLibSettings
-from jobroom.store import tasks as rows
+from jobroom.store import views
 from jobroom.store.schema import task as table
 from jobroom.store.statement import Statement
 
@@ -259,10 +259,13 @@ class CoreDoor:
             try:
                 payloads.compile_schema(found.schema).check(dict(order.payload))
             except PayloadInvalid as error:
-                if is_fresh:
+                if not is_fresh:
+                    del self._jobs[job]
+                    continue
+                known = self._ask(submission.find_repeat, caller=caller, new=new)
+                if known is None:
                     raise DoorError(error.slug, str(error)) from error
-                del self._jobs[job]
-                continue
+                return Accepted(_task(known.view), replayed=True)
             if found.room_id not in (room, "@global"):
                 raise DoorError("job-not-found", job)
             self._jobs[job] = found
@@ -386,14 +389,14 @@ _IN_LINE = func.row_number().over(
     partition_by=[table.c.job_seq, table.c.status, table.c.ready],
     order_by=[table.c.priority.desc(), table.c.turn, table.c.seq],
 )
-_STORED = Statement(select(*rows.VIEW, _IN_LINE))
+_STORED = Statement(select(*views.VIEW, _IN_LINE))
 
 
 def stored_tasks(queue: JobQueue) -> dict[str, dict[str, Any]]:
     """The rows of the task table, each with its place among those that wait for a claim."""
     found = {}
     for row in queue.run(reads(lambda tx: tx.rows(_STORED))):
-        view = rows.view(row[:-1])
+        view = views.view(row[:-1])
         if view.task.status == "pending" and view.task.ready:
             view = view._replace(queue_position=row[-1])
         found[view.task.id] = _task(view)

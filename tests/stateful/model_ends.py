@@ -30,10 +30,10 @@ LONGEST_DELAY = 3600
 
 def find_task(state: State, caller: Caller, task_id: str) -> ModelTask:
     """A task that the caller sees."""
-    for task in state.tasks:
-        if task.id == task_id and state.sees_task(caller, task):
-            return task
-    refuse("task-not-found")
+    task = next((task for task in state.tasks if task.id == task_id), None)
+    if task is None or not state.sees_task(caller, task):
+        refuse("task-not-found")
+    return task
 
 
 def report(state: State, caller: Caller, task_id: str, word: Word) -> ModelTask:
@@ -95,32 +95,26 @@ def _hear(state: State, caller: Caller, task: ModelTask, word: Word, told: Colle
 
 
 def _apply(state: State, task: ModelTask, word: Word) -> None:
-    names_other = word.worker_id is not None and word.worker_id != task.worker
     if word.status == "cancelled":
         _cancel(state, task, word)
         return
+    names_other = word.worker_id is not None and word.worker_id != task.worker
     if names_other and not _is_repeat_of_retried(task, word):
         refuse("invalid-task-transition")
     if _is_repeat(task, word):
         return
-    if task.status not in HELD:
+    if task.status not in HELD or (word.status == "completed" and task.status != "running"):
         refuse("invalid-task-transition")
-    match word.status:
-        case None:
-            pass
-        case "running":
-            if task.status == "claimed":
-                _begin(state, task)
-        case "completed":
-            if task.status != "running":
-                refuse("invalid-task-transition")
-            state.end(task, "completed", None)
-            task.result = word.result
-        case "failed":
-            _fail(state, task, word)
-        case "pending":
-            _hand_back(state, task)
-            return
+    if word.status == "pending":
+        _hand_back(state, task)
+        return
+    if word.status == "running" and task.status == "claimed":
+        begin(state, task)
+    elif word.status == "completed":
+        state.end(task, "completed", None)
+        task.result = word.result
+    elif word.status == "failed":
+        _fail(state, task, word)
     if task.status != "pending":
         _note(task, word)
 
@@ -167,7 +161,8 @@ def _tell(state: State, task: ModelTask) -> None:
         worker.notices[task.id] = (state.now, True)
 
 
-def _begin(state: State, task: ModelTask) -> None:
+def begin(state: State, task: ModelTask) -> None:
+    """The task goes to running."""
     task.status, task.idle = "running", 0
     task.starts += 1
     task.due = None if task.timeout is None else state.now + task.timeout

@@ -21,7 +21,7 @@ from model import (
     check_room,
     refuse,
 )
-from model_ends import lose
+from model_ends import begin, lose
 
 from jobroom.domain.records import Caller
 
@@ -295,10 +295,3 @@ def _give(
     claim_timeout = task.job.policy.claim_timeout
     limit = task.timeout if claim_timeout is None else claim_timeout
     task.due = None if limit is None else state.now + limit
-
-
-def begin(state: State, task: ModelTask) -> None:
-    """The task goes to running."""
-    task.status, task.idle = "running", 0
-    task.starts += 1
-    task.due = None if task.timeout is None else state.now + task.timeout

@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 from doors import CoreDoor
+from draws import PROFILE
 from hypothesis.stateful import run_state_machine_as_test
-from machine import PROFILE, QueueMachine
+from machine import driving
 
 
 def test_the_core_does_what_the_model_does(empty_database: Path, tmp_path: Path) -> None:
@@ -20,4 +21,4 @@ def test_the_core_does_what_the_model_does(empty_database: Path, tmp_path: Path)
         shutil.copy(empty_database, path)
         return CoreDoor(path)
 
-    run_state_machine_as_test(lambda: QueueMachine(open_door), settings=PROFILE)
+    run_state_machine_as_test(driving(open_door), settings=PROFILE)

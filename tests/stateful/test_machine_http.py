@@ -6,9 +6,10 @@ import itertools
 import shutil
 from pathlib import Path
 
+from draws import HTTP_PROFILE
 from http_door import HttpDoor
 from hypothesis.stateful import run_state_machine_as_test
-from machine import HTTP_PROFILE, QueueMachine
+from machine import driving
 
 
 def test_the_rest_door_does_what_the_model_does(empty_database: Path, tmp_path: Path) -> None:
@@ -20,4 +21,4 @@ def test_the_rest_door_does_what_the_model_does(empty_database: Path, tmp_path: 
         shutil.copy(empty_database, path)
         return HttpDoor(path)
 
-    run_state_machine_as_test(lambda: QueueMachine(open_door), settings=HTTP_PROFILE)
+    run_state_machine_as_test(driving(open_door), settings=HTTP_PROFILE)

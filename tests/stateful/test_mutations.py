@@ -6,17 +6,19 @@ import itertools
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from doors import CoreDoor, DoorError
+from draws import SETTINGS
 from hypothesis.stateful import run_state_machine_as_test
-from machine import SETTINGS, QueueMachine
+from machine import driving
 
 from jobroom.service import access, losing, submission, sweeping
 from jobroom.service.use_case import writes
-from jobroom.store import claims, jobs, lists, overdue, reports, tasks, workers
+from jobroom.store import claims, jobs, lists, notices, overdue, reports, tasks, workers
 from jobroom.store.statement import Statement
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -29,7 +31,10 @@ BY_HOLDER = (
     reports.HAND_BACK,
 )
 CLAIMS = (claims._CLAIM, claims._CLAIM_AND_START)
-OWNER = "(EXISTS (SELECT 1 FROM worker WHERE worker.id = task.worker_id AND worker.identity = :identity))"
+OWNER = (
+    "(EXISTS (SELECT 1 FROM worker"
+    " WHERE worker.id = task.worker_id AND worker.identity = :identity))"
+)
 FENCE = "(:attempt_sent IS NULL OR task.attempt = :attempt_sent)"
 UNFINISHED = "task.status IN ('blocked', 'pending', 'claimed', 'running')"
 
@@ -48,16 +53,15 @@ class Rewritten:
         return RewrittenText(text.replace(self._old, self._new), compiled.params)
 
 
-class RewrittenText(str):
+@dataclass(frozen=True)
+class RewrittenText:
     """What a statement needs of a compiled expression."""
 
+    text: str
     params: dict[str, Any]
 
-    def __new__(cls, text: str, params: dict[str, Any]) -> RewrittenText:
-        """The text, and its parameters beside it."""
-        made = super().__new__(cls, text)
-        made.params = params
-        return made
+    def __str__(self) -> str:
+        return self.text
 
 
 def sql(statements: Iterable[Statement], old: str, new: str = "1 = 1") -> Break:
@@ -65,8 +69,7 @@ def sql(statements: Iterable[Statement], old: str, new: str = "1 = 1") -> Break:
 
     def apply(monkeypatch: pytest.MonkeyPatch) -> None:
         for statement in statements:
-            rewritten = Rewritten(statement._element, old, new)
-            monkeypatch.setattr(statement, "_element", rewritten)
+            monkeypatch.setattr(statement, "_element", Rewritten(statement._element, old, new))
             monkeypatch.setattr(statement, "_compiled", {})
 
     return apply
@@ -93,8 +96,9 @@ _true_page = lists._page
 
 
 def _page_from_its_last_item(statuses: int, *, of_job: bool) -> Statement:
-    true = _true_page(statuses, of_job=of_job)
-    return Statement(Rewritten(true._element, "task.seq < :before", "task.seq <= :before"))
+    page = Statement(_true_page(statuses, of_job=of_job)._element)
+    sql([page], "task.seq < :before", "task.seq <= :before")(pytest.MonkeyPatch())
+    return page
 
 
 MUTATIONS: dict[str, Break] = {
@@ -123,9 +127,14 @@ MUTATIONS: dict[str, Break] = {
     "a key lives for ever": python(submission, "KEY_LIFE", 2**62),
     "an outage is no excuse": python(sweeping, "begin_sweep", writes(lambda tx: True)),
     "a lost identity worker is forgotten": python(sweeping, "_let_go", _forget_all_of),
+    "a report is no sign of life": python(workers, "touch", lambda *_: None),
+    "rooms are no limit": python(access, "check_room", lambda *_: None),
+    "what is lost is tried for ever": python(
+        losing, "_goes_back", lambda tx, task, job: job.on_worker_lost == "requeue"
+    ),
     "lost tasks always fail": python(losing, "_goes_back", lambda *_: False),
-    "nobody is told to stop": python(workers, "add_notice", lambda *_, **__: None),
-    "a repeated claim claims again": python(tasks, "claimed_by_request", lambda *_, **__: []),
+    "nobody is told to stop": python(notices, "add", lambda *_, **__: None),
+    "a repeated claim claims again": python(claims, "claimed_by_request", lambda *_, **__: []),
     "everybody sees every task": python(access, "sees_task", lambda *_: True),
     "a page repeats its last item": python(lists, "_page", _page_from_its_last_item),
     "retention comes before the key": sql(
@@ -148,4 +157,4 @@ def test_a_broken_rule_is_caught(
         return CoreDoor(path)
 
     with pytest.raises((AssertionError, DoorError, sqlite3.IntegrityError)):
-        run_state_machine_as_test(lambda: QueueMachine(open_door), settings=SETTINGS["bite"])
+        run_state_machine_as_test(driving(open_door), settings=SETTINGS["bite"])

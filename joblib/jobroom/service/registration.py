@@ -80,12 +80,15 @@ def register_job(
     found = jobs.get(tx, room_id=room_id, category=spec.category, name=spec.name)
     if found is not None and not found.hidden and not replace:
         _check_same_schema(found, spec)
+    created = found is None or bool(found.hidden)
     worker = crew.speak_for(tx, caller, worker_id, registering=True)
+    if found is not None and found.hidden:
+        # The worker may have slept: waking it has listed its jobs again, this one with them.
+        found = jobs.get_by_seq(tx, found.seq)
     job = _add(tx, room_id, spec) if found is None else _update(tx, found, spec)
     jobs.link(tx, worker_id=worker.id, job_seq=job.seq)
     tx.joined.append((worker.id, job.seq))
     tx.claimable[job.seq] = None
-    created = found is None or bool(found.hidden)
     return Registered(job_view(tx, job), worker.id, created)
 
 

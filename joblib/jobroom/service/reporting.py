@@ -71,7 +71,7 @@ def report(tx: Transaction, *, caller: Caller, task_id: str, report: Report) -> 
     if report.claim_next:
         return _with_next(tx, caller, done, worker_id, report)
     if worker_id is not None and report.status != TaskStatus.CANCELLED:
-        workers.touch(tx, worker_id)
+        workers.speaking(tx, worker_id=worker_id, identity=caller.identity)
     return Reported(done)
 
 
@@ -119,7 +119,10 @@ def _try(
         return None
     if report.status == TaskStatus.PENDING:
         tx.claimable[done.task.job_seq] = None
-    elif report.status == TaskStatus.CANCELLED and done.task.worker_id is not None:
+    elif report.status == TaskStatus.CANCELLED and done.task.worker_id not in (
+        None,
+        report.worker_id,  # the worker itself says so and need not be told
+    ):
         notices.add(tx, worker_id=done.task.worker_id, task_id=done.task.id)
     return done
 
@@ -196,6 +199,11 @@ def _repeated(
     if report.status == TaskStatus.RUNNING:
         note = report._replace(status=None)
         return _try(tx, caller, view.task.id, note, is_admin=is_admin) or view
+    if report.worker_id is not None:
+        # The worker that is named knows now; without a name this may be the creator again.
+        notices.drop_of(
+            tx, identity=caller.identity, worker_id=report.worker_id, task_id=view.task.id
+        )
     return view
 
 

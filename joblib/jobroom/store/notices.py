@@ -13,12 +13,13 @@ from jobroom.store.statement import Statement
 if TYPE_CHECKING:
     from jobroom.store.transaction import Transaction
 
+_new = upsert(notice).values(
+    worker_id=bindparam("worker_id"), task_id=bindparam("task_id"), created_at=bindparam("now")
+)
 _ADD = Statement(
-    upsert(notice)
-    .values(
-        worker_id=bindparam("worker_id"), task_id=bindparam("task_id"), created_at=bindparam("now")
+    _new.on_conflict_do_update(
+        index_elements=["worker_id", "task_id"], set_={"created_at": _new.excluded.created_at}
     )
-    .on_conflict_do_nothing()
 )
 
 
