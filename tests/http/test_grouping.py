@@ -64,19 +64,39 @@ async def test_what_comes_in_one_turn_of_the_loop_is_one_group() -> None:
     works = [_work(group) for _ in range(3)]
     for work in works:
         group.add(work)
-    await _turn()
+    await _until(lambda: lane.groups)
     assert lane.groups == [works]
+
+
+async def test_a_group_grows_as_long_as_each_turn_brings_it_something() -> None:
+    """Clients that were answered together ask again within a few turns: one commit for all."""
+    lane = FakeLane()
+    group = Grouping(lane, asyncio.get_running_loop())  # type: ignore[arg-type]
+    for _ in range(3):
+        group.add(_work(group))
+        await _turn()
+    await _until(lambda: lane.groups)
+    assert [len(works) for works in lane.groups] == [3]
+
+
+async def test_a_group_that_never_stops_growing_runs_all_the_same() -> None:
+    lane = FakeLane()
+    group = Grouping(lane, asyncio.get_running_loop())  # type: ignore[arg-type]
+    for _ in range(3 * grouping.GATHERING_TURNS):
+        group.add(_work(group))
+        await _turn()
+    assert len(lane.groups) == 1
 
 
 async def test_what_comes_while_a_group_is_committed_is_the_next_group() -> None:
     lane = FakeLane()
     group = Grouping(lane, asyncio.get_running_loop())  # type: ignore[arg-type]
     group.add(_work(group))
-    await _turn()
+    await _until(lambda: lane.groups)
     later = [_work(group) for _ in range(2)]
     for work in later:
         group.add(work)
-    await _turn()
+        await _turn()
     assert len(lane.groups) == 1
     lane.told[0]()
     await _until(lambda: len(lane.groups) == 2)
@@ -88,7 +108,7 @@ async def test_a_group_has_its_limit_and_the_rest_follows() -> None:
     group = Grouping(lane, asyncio.get_running_loop())  # type: ignore[arg-type]
     for _ in range(LARGEST_GROUP + 1):
         group.add(_work(group))
-    await _turn()
+    await _until(lambda: lane.groups)
     lane.told[0]()
     await _until(lambda: len(lane.groups) == 2)
     assert [len(works) for works in lane.groups] == [LARGEST_GROUP, 1]

@@ -31,7 +31,7 @@ U = TypeVar("U")
 
 
 class Comparison(RuleBasedStateMachine):
-    """A door beside the model: every answer is predicted, and the store compared after each step."""
+    """A door beside the model: each answer is predicted, and the store compared each time."""
 
     def __init__(self, open_door: Callable[[], Door]) -> None:
         super().__init__()

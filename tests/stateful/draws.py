@@ -25,7 +25,7 @@ SPANS = (7, 7, 35, 63, 98, 609, 3605, 86_408, 172_802)
 """How much time passes at once: multiples of TICK, each just beyond one of the figures."""
 
 SETTINGS = {
-    # For every run: the same examples each time, about half a minute for both doors together.
+    # For every run: the same examples each time, some ten seconds for both doors together.
     "ci": settings(
         max_examples=50,
         stateful_step_count=40,

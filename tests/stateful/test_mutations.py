@@ -49,7 +49,10 @@ class Rewritten:
         """The text with the replacement, which must change something."""
         compiled = self._element.compile(**options)
         text = " ".join(str(compiled).split())
-        assert self._old in text, f"no {self._old!r} in {text!r}"
+        if self._old not in text:
+            # No AssertionError: that would look like a mutation that was caught.
+            message = f"no {self._old!r} in {text!r}"
+            raise LookupError(message)
         return RewrittenText(text.replace(self._old, self._new), compiled.params)
 
 

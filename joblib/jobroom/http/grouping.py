@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PATIENCE_TURNS = 200
 """So many times a busy lane is tried from the loop before its own thread waits for it instead."""
+GATHERING_TURNS = 8
+"""So many turns of the loop a group grows, as long as each brings it something."""
 
 
 class Grouping:
@@ -37,8 +39,19 @@ class Grouping:
         self._waiting.append(work)
         if not self._under_way:
             self._under_way = True
-            # At the end of this turn of the loop: what else it brings joins the group.
-            self._loop.call_soon(self._run)
+            self._loop.call_soon(self._gather, 0, GATHERING_TURNS)
+
+    def _gather(self, seen: int, turns: int) -> None:
+        """Run the group when a turn of the loop has brought it nothing more.
+
+        Clients that were answered together ask again together, within a few turns; one commit for
+        all of them saves the disk, and them, a second one.
+        """
+        count = len(self._waiting)
+        if seen < count < LARGEST_GROUP and turns:
+            self._loop.call_soon(self._gather, count, turns - 1)
+        else:
+            self._run()
 
     def _run(self) -> None:
         group, rest = self._waiting[:LARGEST_GROUP], self._waiting[LARGEST_GROUP:]
@@ -69,7 +82,7 @@ class Grouping:
 
     def _go_on(self) -> None:
         if self._waiting:
-            self._run()
+            self._gather(0, GATHERING_TURNS)
         else:
             self._under_way = False
 
