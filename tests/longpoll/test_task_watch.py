@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobroom.http.longpoll import UNREAD, TaskWatch
+from jobroom.http.taskwatch import UNREAD, TaskWatch
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from jobroom.http.grouping import Grouping, settle
-from jobroom.http.longpoll import TaskWatch
+from jobroom.http.taskwatch import TaskWatch
 from jobroom.service import payloads
 from jobroom.store.lane import Work
 
