@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "joblib" / "jobroom"
 COMMAND_START = "python3 -m venv .venv && "
 UNTRACKED = re.compile(
-    r"\.git|\.venv.*|__pycache__|build|dist|.*\.egg-info|\..*_cache|\.hypothesis|.*\.db(-.*)?|\.jobroom.*"
+    r"\.git|\.venv.*|__pycache__|build|dist|.*\.egg-info|\..*_cache|\.hypothesis|.*\.db(-.*|\.key.*)?|\.jobroom.*"
 )
 
 

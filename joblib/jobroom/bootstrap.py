@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import signal
 import sys
 import threading
@@ -64,6 +65,7 @@ def create_app(
             if is_open_by_token:
                 _greet(chosen())
             _calm_the_collector()
+            _let_logs_be_seen()
             with scheduler.sweeping(opened), _stopping_long_polls(door):
                 yield
         finally:
@@ -135,6 +137,17 @@ def _calm_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+def _let_logs_be_seen() -> None:
+    """Without a handler of the host's, what the server has to tell goes to stderr."""
+    log = logging.getLogger("jobroom")
+    if log.hasHandlers():
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
 
 
 @contextmanager

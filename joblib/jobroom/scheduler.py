@@ -6,6 +6,8 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jobroom.errors import JobroomError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,7 +22,7 @@ def sweeping(queue: JobQueue) -> Iterator[None]:
 
     Every server process may do so: a sweep is safe to run beside another.
     """
-    seconds = queue.settings.sweeper_interval_seconds
+    seconds = _interval(queue)
     if not seconds:
         yield
         return
@@ -38,6 +40,8 @@ def sweeping(queue: JobQueue) -> Iterator[None]:
         coalesce=True,
         misfire_grace_time=None,
     )
+    # A sweep that is still under way is not worth a line at each interval.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
     scheduler.start()
     try:
         yield
@@ -46,7 +50,15 @@ def sweeping(queue: JobQueue) -> Iterator[None]:
 
 
 def _sweep(queue: JobQueue) -> None:
-    report = queue.sweep()
+    try:
+        report = queue.sweep()
+    except JobroomError as error:
+        log.warning("sweep.failed reason=%r again_in=%gs", str(error), _interval(queue))
+        return
     if any(report[1:]):
         counts = " ".join(f"{name}={count}" for name, count in report._asdict().items() if count)
         log.info("sweep.done %s", counts)
+
+
+def _interval(queue: JobQueue) -> float:
+    return queue.settings.sweeper_interval_seconds

@@ -30,12 +30,10 @@ def test_a_lost_workers_tasks_fail_and_say_what_happened(desk, alice, bob, rotat
     assert (report.lost_workers, report.failed_tasks, report.requeued_tasks) == (1, 2, 0)
     claimed, running = (desk.get(bob, task) for task in tasks)
     assert claimed.error == (
-        "Worker disconnected: worker alice sent no heartbeat for 60 s;"
-        " it never started (attempt 1)."
+        "Worker disconnected: worker alice sent no heartbeat for 60 s (never started, attempt 1)."
     )
     assert running.error == (
-        "Worker disconnected: worker alice sent no heartbeat for 60 s;"
-        " it was started once of 1 (attempt 1)."
+        "Worker disconnected: worker alice sent no heartbeat for 60 s (start 1 of 1, attempt 1)."
     )
 
 
@@ -83,7 +81,7 @@ def test_a_task_lost_at_each_start_fails_after_its_attempts(desk, alice, bob, re
         lose(desk)
     ended = desk.get(bob, task)
     assert ended.status == "failed"
-    assert "it was started 3 times of 3 (attempt 3)" in ended.error
+    assert "start 3 of 3, attempt 3" in ended.error
     assert desk.claim(alice) == []
 
 

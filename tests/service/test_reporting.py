@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobroom.domain.lifecycle import REPORTABLE, TaskStatus
+from jobroom.domain.lifecycle import TRANSITIONS, TaskStatus
 from jobroom.errors import Forbidden, InvalidTaskTransition, ValidationFailed
 
 STATES = ("pending", "delayed", "claimed", "running", "completed", "failed", "cancelled")
@@ -37,7 +37,7 @@ def bring(desk, alice, bob, job):
 
 def allowed(status, state):
     asked = TaskStatus(status)
-    return state in REPORTABLE.get(asked, ()) or (state == "delayed" and status == "cancelled")
+    return state in TRANSITIONS.get(asked, ()) or (state == "delayed" and status == "cancelled")
 
 
 @pytest.mark.parametrize("state", STATES)

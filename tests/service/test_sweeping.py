@@ -113,7 +113,7 @@ def test_the_error_of_a_timeout_names_it(desk, alice, bob) -> None:
     desk.wait(6)
     desk.sweep()
     assert desk.get(bob, task).error == (
-        "Task timed out while running by worker alice; it was started once of 1 (attempt 1)."
+        "Task timed out while running by worker alice (start 1 of 1, attempt 1)."
     )
 
 

@@ -14,12 +14,12 @@ from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
 from jobroom.store import (
     claims,
-    crew,
     jobs,
     lists,
     notices,
     overdue,
     reports,
+    rosters,
     state,
     tasks,
     turns,
@@ -72,7 +72,7 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
     "workers of a job": (jobs._WORKERS_OF, ["ix_worker_job_link_job (job_seq=?)"]),
     "hide an orphan": (jobs._HIDE, ["ix_task_job (job_seq=? AND status=?)"]),
     "orphans": (jobs._ORPHANS, ["ix_task_job (job_seq=? AND status=?)"]),
-    "workers of an identity": (crew._OWN, ["ix_worker_identity (identity=? AND id>?)"]),
+    "workers of an identity": (rosters._OWN, ["ix_worker_identity (identity=? AND id>?)"]),
     "jobs of a room": (jobs._LIST, ["(room_id=?)"]),
     "state": (state._GET, ["queue_state"]),
 }
@@ -106,7 +106,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "notices": (SORTS, "the notices of one worker"),
     "workers of a job": (SORTS, "the workers of one job"),
     "orphans": ("SCAN job", "the sweep looks at each job; jobs are few, its tasks are searched"),
-    "workers of an identity": (crew._OWN, ["ix_worker_identity (identity=? AND id>?)"]),
+    "workers of an identity": (rosters._OWN, ["ix_worker_identity (identity=? AND id>?)"]),
     "jobs of a room": (SORTS, "two rooms' jobs, which are few"),
 }
 # A "search" for a key greater than some other is a scan by another name.

@@ -21,14 +21,14 @@ TERMINAL = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCEL
 HELD = frozenset({TaskStatus.CLAIMED, TaskStatus.RUNNING})
 UNFINISHED = frozenset(TaskStatus) - TERMINAL
 
-REPORTABLE: dict[TaskStatus, frozenset[TaskStatus]] = {
+TRANSITIONS: dict[TaskStatus, frozenset[TaskStatus]] = {
     TaskStatus.RUNNING: frozenset({TaskStatus.CLAIMED, TaskStatus.RUNNING}),
     TaskStatus.COMPLETED: frozenset({TaskStatus.RUNNING}),
     TaskStatus.FAILED: HELD,
     TaskStatus.PENDING: HELD,
     TaskStatus.CANCELLED: UNFINISHED,
 }
-"""What a report may ask for -> the states it may be asked in (contract-rest, *States*).
+"""What a report may ask for -> the states it may be asked in (contract, *States*).
 
 ``pending -> claimed`` is missing on purpose: it happens by a claim alone. ``running`` again
 by its holder is a repeat, not a move; ``pending`` is the holder handing a task back.

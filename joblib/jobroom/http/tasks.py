@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
@@ -302,6 +302,3 @@ def _task_id(call: Call) -> str:
     if task_id is None:
         raise access.task_not_found(text)
     return task_id
-
-
-Document = dict[str, Any]

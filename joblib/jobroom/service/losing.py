@@ -66,8 +66,5 @@ def _story(task: Task, why: str) -> str:
     """What happened, how often, and who: the text of a lost task's error."""
     if task.idle_claims >= IDLE_CLAIMS:
         return f"{why}; the task was claimed {task.idle_claims} times and never started."
-    times = "once" if task.starts == 1 else f"{task.starts} times"
-    started = (
-        f"it was started {times} of {task.max_attempts}" if task.starts else "it never started"
-    )
-    return f"{why}; {started} (attempt {task.attempt})."
+    started = f"start {task.starts} of {task.max_attempts}" if task.starts else "never started"
+    return f"{why} ({started}, attempt {task.attempt})."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jobroom.domain.lifecycle import HELD, REPORTABLE, TaskStatus, is_terminal
+from jobroom.domain.lifecycle import HELD, TRANSITIONS, TaskStatus, is_terminal
 from jobroom.domain.records import MICROSECONDS, Caller, Task, TaskView
 from jobroom.errors import (
     FieldError,
@@ -262,7 +262,7 @@ def _again_at(tx: Transaction, delay_seconds: float | None, starts: int) -> int 
 
 def _impossible(task: Task, report: Report) -> InvalidTaskTransition:
     if report.status is None:
-        said = f"Task {task.id} is {task.status}; only a held task takes progress."
+        said = f"Task {task.id} is {task.status}; without a status a report needs a held task."
     elif is_terminal(task.status):
         said = f"Task {task.id} has ended as {task.status}; it cannot become {report.status}."
     elif report.status == TaskStatus.PENDING and task.status == TaskStatus.RUNNING:
@@ -271,7 +271,7 @@ def _impossible(task: Task, report: Report) -> InvalidTaskTransition:
             " used up); report it failed instead."
         )
     else:
-        allowed = sorted(REPORTABLE.get(TaskStatus(report.status), ()))
+        allowed = sorted(TRANSITIONS.get(TaskStatus(report.status), ()))
         way = f"only from {' or '.join(allowed)}" if allowed else "only by claiming it"
         said = f"Task {task.id} is {task.status}; it becomes {report.status} {way}."
     return InvalidTaskTransition(said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +37,3 @@ def reads(rule: Callable[Concatenate[Transaction, P], T]) -> UseCase[P, T]:
 def writes(rule: Callable[Concatenate[Transaction, P], T]) -> UseCase[P, T]:
     """A use case that may write. It refuses before it writes, or raises ``Refused``."""
     return UseCase(rule, writes=True)
-
-
-AnyUseCase = UseCase[Any, Any]

@@ -9,7 +9,7 @@ from jobroom.domain.records import MICROSECONDS, Caller, Worker, WorkerView
 from jobroom.errors import Forbidden, WorkerNotFound
 from jobroom.service import access, losing
 from jobroom.service.use_case import reads, writes
-from jobroom.store import crew, jobs, notices
+from jobroom.store import jobs, notices, rosters
 from jobroom.store import workers as rows
 from jobroom.store.transaction import Transaction
 
@@ -83,7 +83,7 @@ def list_workers(
 ) -> tuple[list[WorkerView], int]:
     """The caller's own workers, an admin's all; with their total."""
     everyone = access.is_admin_everywhere(caller)
-    found, total = crew.list_of(
+    found, total = rosters.list_of(
         tx,
         identity=None if everyone else caller.identity,
         after=after,
@@ -105,7 +105,9 @@ def list_room_workers(
 ) -> tuple[list[WorkerView], int]:
     """The workers linked to jobs visible in a room; with their total."""
     access.check_room(caller, room_id)
-    found, total = crew.list_serving(tx, room_id=room_id, after=after, limit=limit, offset=offset)
+    found, total = rosters.list_serving(
+        tx, room_id=room_id, after=after, limit=limit, offset=offset
+    )
     return [_view(tx, *row) for row in found], total
 
 

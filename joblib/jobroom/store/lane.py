@@ -69,6 +69,7 @@ class Work:
         "mailbox",
         "parked",
         "result",
+        "since",
         "use_case",
         "wish",
     )
@@ -90,6 +91,7 @@ class Work:
         self.leaving = False
         """Whether who asked waits no more, so that it must not be parked."""
         self.wish: Any = None
+        self.since = time.monotonic()
 
     def outcome(self) -> Any:
         """The result, or the error raised."""
@@ -274,7 +276,7 @@ class Lane:
         """
         group = _Group(works)
         try:
-            self._begin(patient=patient)
+            self._begin(works, patient=patient)
             tx = Transaction(self._connection, self._database, self._settings, self._clock_offset())
             group.tx = tx
             for work in works:
@@ -315,9 +317,14 @@ class Lane:
                 raise
             work.error = error
 
-    def _begin(self, *, patient: bool) -> None:
-        """Begin; while another process writes, try again after a random moment (measured best)."""
-        deadline = time.monotonic() + self._settings.database_busy_seconds
+    def _begin(self, works: list[Work], *, patient: bool) -> None:
+        """Begin; while another process writes, try again after a random moment (measured best).
+
+        The patience counts from when the first of the requests was made: it may have waited for
+        the lane as well.
+        """
+        since = min((work.since for work in works), default=time.monotonic())
+        deadline = since + self._settings.database_busy_seconds
         while True:
             try:
                 self._database.begin(self._connection, write=self._write)
