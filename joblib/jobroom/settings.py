@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import difflib
+import json
+import logging
 import os
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PREFIX = "ZNDRAW_JOBLIB_"
+
+log = logging.getLogger(__name__)
 
 PositiveSeconds = Annotated[float, Field(gt=0)]
+
+
+def _list_like(example: str) -> BeforeValidator:
+    # Read here, not by pydantic-settings, whose own error does not name the variable.
+    def read(given: object) -> object:
+        if not isinstance(given, str):
+            return given
+        try:
+            listed = json.loads(given)
+        except ValueError:
+            listed = None
+        if isinstance(listed, list):
+            return listed
+        raise ValueError(f"must be a JSON list, such as {example}")
+
+    return BeforeValidator(read)
 
 
 class JobLibSettings(BaseSettings):
@@ -19,10 +42,14 @@ class JobLibSettings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="ZNDRAW_JOBLIB_", env_ignore_empty=True, frozen=True, extra="ignore"
+        env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="ignore"
     )
 
-    allowed_categories: list[str] = ["modifiers", "selections", "analysis"]
+    allowed_categories: Annotated[list[str], NoDecode, _list_like('["modifiers"]')] = [
+        "modifiers",
+        "selections",
+        "analysis",
+    ]
     worker_timeout_seconds: PositiveSeconds = 60
     sweeper_interval_seconds: Annotated[float, Field(ge=0)] = 30
     long_poll_max_wait_seconds: Annotated[float, Field(ge=0)] = 120
@@ -35,7 +62,7 @@ class JobLibSettings(BaseSettings):
     jwt_secret: SecretStr | None = None
     jwt_public_key: str | None = None
     jwt_jwks_url: str | None = None
-    jwt_algorithms: list[str] | None = None
+    jwt_algorithms: Annotated[list[str] | None, NoDecode, _list_like('["RS256"]')] = None
     jwt_issuer: str | None = None
     jwt_audience: str | None = None
     jwt_require_exp: bool = True
@@ -47,23 +74,33 @@ class JobLibSettings(BaseSettings):
 
 
 def read_settings() -> JobLibSettings:
-    """The environment's settings; raises ValueError with one sentence on what does not fit."""
+    """The environment's settings; raises ValueError with one sentence on what does not fit.
+
+    A name that is no setting, a typing error perhaps, is logged and never refused.
+    """
+    _warn_of_unknown()
     try:
         return JobLibSettings()
     except ValidationError as error:
         # Without the value: a secret may stand in the wrong place.
         faults = "; ".join(
-            f"{_variable_of(fault['loc'])}: {fault['msg']}"
+            f"{_variable_of(fault['loc'])}: {fault['msg'].removeprefix('Value error, ')}"
             for fault in error.errors(include_input=False, include_url=False)
         )
         message = f"A setting does not fit: {faults}."
-    except SettingsError as error:
-        message = f'A setting cannot be read: {error}; write a list as ["a", "b"].'
     raise ValueError(message)
 
 
+def _warn_of_unknown() -> None:
+    known = [PREFIX + field.upper() for field in JobLibSettings.model_fields]
+    for name in sorted(os.environ):
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
+            near = difflib.get_close_matches(name.upper(), known, n=1)
+            log.warning("settings.unknown name=%s known=%s", name, *near or ["none"])
+
+
 def _variable_of(place: tuple[int | str, ...]) -> str:
-    return ".".join(("ZNDRAW_JOBLIB_" + str(place[0]).upper(), *map(str, place[1:])))
+    return ".".join((PREFIX + str(place[0]).upper(), *map(str, place[1:])))
 
 
 def on_lambda() -> bool:

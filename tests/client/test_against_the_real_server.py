@@ -236,7 +236,7 @@ class TestLosing:
         assert task == lost[0]
         refusals = [one.getMessage() for one in caplog.records if "report_" in one.getMessage()]
         assert len(refusals) == 1
-        assert refusals[0].startswith(f"report_refused task={task['id']} status=completed")
+        assert refusals[0].startswith(f"report.refused task={task['id']} status=completed")
 
     def test_a_swept_worker_comes_back_by_itself_and_goes_on(self, served, jobs):  # C10
         stream = jobs.listen(1.0)

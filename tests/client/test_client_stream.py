@@ -143,7 +143,7 @@ def test_a_bad_task_whose_report_is_refused_too_does_not_end_the_loop(server, li
     server.fail_next("PATCH", "/tasks/", status=404)
     good = server.add_task(NAME)
     assert next(listen()).id == good["id"]
-    assert "report_refused" in caplog.text
+    assert "report.refused" in caplog.text
 
 
 class TestStop:
@@ -218,7 +218,7 @@ class TestStop:
         server.fail_next("PATCH", "/tasks/", status=404)
         server.add_task(NAME)
         look.join(SOON)
-        assert "task_not_handed_back" in caplog.text
+        assert "task.not_handed_back" in caplog.text
 
     def test_two_consumers_of_one_stream_both_end(self, server, listen):
         stream = listen(LONG)

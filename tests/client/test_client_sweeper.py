@@ -109,20 +109,20 @@ def logged_until(server, question, **how):
 def test_an_error_is_one_log_line_and_does_not_end_it(server, caplog, how):
     server.fail_next("POST", "/sweep", times=3, **how)
     with caplog.at_level(logging.INFO, logger="jobroom.client"):
-        logged_until(server, lambda: "swept " in caplog.text, token="admin")
+        logged_until(server, lambda: "sweep.done " in caplog.text, token="admin")
     lines = [record.getMessage().split()[0] for record in caplog.records]
-    assert lines[:3] == ["sweep_failed", "swept", "sweep_back"]
+    assert lines[:3] == ["sweep.failed", "sweep.done", "sweep.back"]
     assert all(record.exc_info is None for record in caplog.records)
 
 
 def test_a_token_that_may_not_sweep_is_told_once(server, caplog):
     sweep_until(server, lambda: len(sweeps(server)) >= 4, token="alice")
-    assert caplog.text.count("sweep_failed") == 1
+    assert caplog.text.count("sweep.failed") == 1
     assert "alice" not in caplog.text
 
 
 def test_a_token_that_no_header_can_carry_is_not_logged(server, caplog):
-    logged_until(server, lambda: "sweep_failed" in caplog.text, token="secret\n")
+    logged_until(server, lambda: "sweep.failed" in caplog.text, token="secret\n")
     assert "secret" not in caplog.text
 
 

@@ -172,7 +172,7 @@ def test_a_task_lost_before_its_start_is_not_run(server, work, caplog):
     task = work(ran.append, on_claim=lambda claimed: server.tasks[claimed.id].update(attempt=2))
     assert ran == []
     assert task["reports"] == []
-    assert [record.getMessage().split()[0] for record in caplog.records] == ["report_refused"]
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["report.refused"]
 
 
 def test_a_task_lost_while_it_runs_is_one_log_line_and_no_exception(server, work, caplog):  # C01
@@ -181,7 +181,7 @@ def test_a_task_lost_while_it_runs_is_one_log_line_and_no_exception(server, work
     assert task["status"] == "failed"
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 1
-    assert lines[0].startswith(f"report_refused task={task['id']} status=completed reason=")
+    assert lines[0].startswith(f"report.refused task={task['id']} status=completed reason=")
     assert caplog.records[0].exc_info is None
 
 
@@ -243,7 +243,7 @@ def test_a_report_that_never_gets_through_is_given_up_and_a_new_worker_goes_on(
         server.fail_next("PATCH", "/tasks/", status=500)
 
     work(body)
-    assert "report_given_up" in caplog.text
+    assert "report.given_up" in caplog.text
     assert vis.jobs.worker.id is None
     vis.jobs.listen()
     assert vis.jobs.worker.id not in {None, *first}

@@ -228,8 +228,8 @@ def test_an_outage_is_one_line_at_its_begin_and_one_at_its_end(caplog):
     with caplog.at_level(logging.DEBUG, logger="jobroom.client"):
         script.send()
     begun, ended = (record.getMessage() for record in caplog.records)
-    assert re.match(r"server_away url=http://queue.example:8000 reason='.*refused' retrying", begun)
-    assert re.match(r"server_back url=http://queue.example:8000 seconds=\d", ended)
+    assert re.match(r"server.away url=http://queue.example:8000 reason='.*refused' retrying", begun)
+    assert re.match(r"server.back url=http://queue.example:8000 seconds=\d", ended)
     assert all(record.exc_info is None for record in caplog.records)
 
 

@@ -95,7 +95,7 @@ class TestHeartbeats:
         fast.fail_next("PATCH", "/workers/", times=3, status=401)
         listen()
         fast.until(lambda: len(beats(fast)) >= 5)
-        assert caplog.text.count("heartbeat_failed") == 1
+        assert caplog.text.count("heartbeat.failed") == 1
 
     def test_a_beat_by_hand_makes_the_worker_if_there_is_none(self, server, jobs):
         jobs.heartbeat()
@@ -209,7 +209,7 @@ class TestForgotten:
         server.forget_worker(jobs.worker.id)
         task = server.add_task(NAME)
         assert next(listen()).id == task["id"]
-        assert "job_not_registered_again job=r2:modifiers:Other" in caplog.text
+        assert "job.not_registered_again job=r2:modifiers:Other" in caplog.text
 
     def test_a_server_that_forgets_each_new_worker_is_an_error(self, server, listen, jobs):
         stream = listen()
@@ -302,7 +302,7 @@ class TestLeaving:
         monkeypatch.setattr("jobroom.client.worker.BRIEF", jobroom.client.worker.Patience(0.0))
         server.away = True
         jobs.disconnect()
-        assert "worker_not_signed_off" in caplog.text
+        assert "worker.not_signed_off" in caplog.text
 
     def test_a_task_that_was_taken_meanwhile_does_not_keep_the_worker(self, server, listen, jobs):
         task = server.add_task(NAME)

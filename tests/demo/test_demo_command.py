@@ -37,6 +37,22 @@ def test_the_options_reach_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert invoke(monkeypatch, *arguments) == (7, [Options(tasks=3, workers=1, keep=tmp_path)])
 
 
+def interrupt(_options: Options) -> int:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_before_the_run_begins_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "run", interrupt)
+    app = typer.Typer()
+    app.command()(command.demo)
+    done = CliRunner().invoke(app, ["--workers", "1"])
+    assert done.exit_code == 130
+    assert done.output.splitlines() == [
+        "Starting a server and 1 worker on this machine ...",
+        "Stopped as you asked: nothing had been started.",
+    ]
+
+
 @pytest.mark.parametrize("arguments", [("--tasks", "0"), ("--workers", "0"), ("--tasks", "201")])
 def test_senseless_numbers_are_refused_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, str]

@@ -91,8 +91,22 @@ def assert_nothing_left(temporary: Path, printed: str) -> None:
     assert list(temporary.iterdir()) == []
     assert processes_with(url) == []
     assert processes_with(f"--port {port}") == []
+    assert not is_open(int(port))
+
+
+def wait_for_the_end(printed: str) -> None:
+    """Wait until nobody listens: a process that ends loses its name a moment before its port."""
+    url = url_in(printed)
+    port = url.rpartition(":")[2]
+    deadline = time.monotonic() + 20
+    while processes_with(url) or processes_with(f"--port {port}") or is_open(int(port)):
+        assert time.monotonic() < deadline, "its processes go on"
+        time.sleep(0.05)
+
+
+def is_open(port: int) -> bool:
     with socket.socket() as probe:
-        assert probe.connect_ex((HOST, int(port))) != 0
+        return probe.connect_ex((HOST, port)) == 0
 
 
 def test_the_whole_demo_completes_every_task_and_leaves_nothing(temporary: Path) -> None:
@@ -134,6 +148,32 @@ def test_a_signal_ends_the_demo_and_leaves_nothing(
     assert rest.splitlines()[-1] == "Stopped as you asked: server and workers have ended."
     assert errors == ""
     assert_nothing_left(temporary, printed)
+
+
+@pytest.mark.parametrize("words", ["server ready", "tasks submitted"])
+def test_a_kill_ends_server_and_workers_and_leaves_nothing(
+    running: subprocess.Popen[str], temporary: Path, words: str
+) -> None:
+    """A kill -9 gives the demo no time to end anything: its processes notice by themselves."""
+    printed = read_until(running, words)
+    running.kill()
+    wait_for_the_end(printed)
+    assert_nothing_left(temporary, printed)
+
+
+def test_what_is_kept_outlives_a_kill(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    script = SCRIPT.format(tasks=f"200, keep=__import__('pathlib').Path({str(kept)!r})")
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        printed = read_until(process, "tasks submitted")
+        process.kill()
+    wait_for_the_end(printed)
+    assert (kept / "jobroom.db").exists()
 
 
 def test_a_worker_that_dies_is_told_in_one_sentence(

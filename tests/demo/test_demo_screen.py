@@ -92,6 +92,23 @@ def test_a_terminal_gets_a_bar_for_each_worker_with_what_its_task_says() -> None
     assert "all tasks" in text
 
 
+@pytest.mark.parametrize("width", [32, 50, 79, 80])
+def test_the_count_is_never_cut_however_narrow_the_terminal(width: int) -> None:
+    console = console_of(terminal=True, width=width)
+    with screen_for(console, workers=["worker 1"], total=200) as screen:
+        screen.show([followed(1, "completed")])
+    assert "all tasks: 1 of 200" in shown(console)
+
+
+def test_eighty_columns_are_enough_for_what_a_task_says() -> None:
+    message = "350 degrees: 12.34 kJ/mol"
+    for width, is_shown in ((80, True), (79, False)):
+        console = console_of(terminal=True, width=width)
+        with screen_for(console, workers=["worker 1"], total=1) as screen:
+            screen.show([followed(1, "running", progress=0.5, message=message)])
+        assert (message in shown(console)) is is_shown
+
+
 def test_a_dumb_terminal_gets_lines() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, _environ={"TERM": "dumb"})
     assert isinstance(screen_for(console, workers=[], total=1), LineScreen)
@@ -114,6 +131,14 @@ def test_the_table_names_worker_attempt_time_angle_and_barrier() -> None:
     assert "▁█▁" in row
     assert ESCAPE not in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_narrow_terminal_gets_a_table_with_fewer_columns_and_whole_words() -> None:
+    console = console_of(width=50)
+    summary.print_results(console, [outcome(1)])
+    lines = shown(console).splitlines()
+    assert ["#", "methyl", "radii", "worker", "seconds", "kJ/mol"] in map(str.split, lines)
+    assert ["1", "N1-CH3", "x1.000", "worker", "1", "1.50", "4.00"] in map(str.split, lines)
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 120])

@@ -107,3 +107,38 @@ def test_an_interval_of_zero_knows_no_outage(settings, alice) -> None:
         assert queue.sweep().judged
         queue.clock_offset += 10_000_000_000
         assert queue.sweep().judged
+
+
+def test_a_worker_whose_clock_was_set_back_is_lost_one_timeout_later(desk, alice, bob, rotate):
+    """Case C05: after a jump of the host's clock nothing is lost for ever."""
+    desk.wait(600)
+    task = desk.submit(bob, rotate)
+    desk.run_one(alice)
+    desk.wait(-600)
+    assert desk.sweep().lost_workers == 0
+    desk.wait(61)
+    assert desk.sweep().lost_workers == 1
+    assert desk.get(bob, task).status == "failed"
+
+
+def test_a_grace_does_not_outlast_a_clock_that_is_set_back(desk, alice, bob, rotate):
+    """Case C05: the worker timeout after an outage is one worker timeout, whatever the clock does."""
+    desk.submit(bob, rotate)
+    desk.run_one(alice)
+    desk.sweep()
+    desk.wait(7200)
+    assert not desk.sweep().judged
+    desk.wait(-7200)
+    assert not desk.sweep().judged
+    desk.wait(61)
+    assert desk.sweep().judged
+
+
+def test_a_claim_after_the_clock_was_set_back_is_a_heartbeat_of_its_time(desk, alice):
+    """Contract, *Workers*: a claim counts as a heartbeat."""
+    desk.wait(600)
+    desk.claim(alice)
+    desk.wait(-600)
+    desk.claim(alice)
+    desk.wait(61)
+    assert desk.sweep().lost_workers == 1

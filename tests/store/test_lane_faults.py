@@ -181,3 +181,22 @@ def test_the_message_of_an_unavailable_store_says_what_to_do(lane: Lane) -> None
     lane._connection.fault = disk_full()
     with pytest.raises(StoreUnavailable, match=r"nothing of it was kept\. Try again"):
         lane.call(Work(put, {"name": "a"}))
+
+
+@pytest.mark.parametrize("fate", ["deleted", "replaced"])
+def test_a_database_that_is_not_there_any_more_takes_nothing(
+    settings: JobLibSettings, fate: str
+) -> None:
+    """What would be written to a file without a name would be found by nobody."""
+    database = SQLiteFile(settings)
+    lane = Lane(database, settings, write=True)
+    kept = database.path.with_suffix(".kept")
+    database.path.rename(kept)
+    if fate == "replaced":
+        database.path.write_bytes(kept.read_bytes())
+    with pytest.raises(StoreUnavailable):
+        lane.call(Work(lambda tx: state.put(tx, "a", 1), {}))
+    database.path.unlink(missing_ok=True)
+    kept.rename(database.path)
+    lane.call(Work(lambda tx: state.put(tx, "a", 1), {}))
+    lane.close()

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+INTERRUPTED = 130
+"""The exit code that shells give to Ctrl-C: 128 and the signal's number."""
+
 
 def demo(
     tasks: Annotated[int, typer.Option(min=1, max=200, help="How many scans to submit.")] = 20,
@@ -17,6 +20,14 @@ def demo(
     ] = None,
 ) -> None:
     """Run a server, workers and twenty real tasks on caffeine, then remove every trace of them."""
-    from jobroom.demo.run import Options, run
+    # Before the imports, which take a while of their own.
+    typer.echo(f"Starting a server and {workers} worker{'s'[: workers > 1]} on this machine ...")
+    try:
+        from jobroom.demo.run import Options, run
 
-    raise typer.Exit(run(Options(tasks=tasks, workers=workers, keep=keep)))
+        code = run(Options(tasks=tasks, workers=workers, keep=keep))
+    except KeyboardInterrupt:
+        # The run itself takes note of Ctrl-C in order; this is the moment before it.
+        typer.echo("Stopped as you asked: nothing had been started.")
+        code = INTERRUPTED
+    raise typer.Exit(code)

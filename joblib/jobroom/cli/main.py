@@ -10,7 +10,19 @@ from typing import Annotated
 import typer
 
 from jobroom.cli.demo import demo
-from jobroom.errors import JobroomError
+from jobroom.domain.records import SweepReport
+from jobroom.errors import ConfigurationError, JobroomError, StoreUnavailable
+
+SWEPT = {
+    "lost_workers": "workers lost",
+    "requeued_tasks": "tasks pending again",
+    "failed_tasks": "tasks failed",
+    "timed_out_tasks": "tasks timed out",
+    "expired_tasks": "tasks expired",
+    "hidden_jobs": "orphan jobs hidden",
+    "removed_tasks": "old tasks removed",
+}
+"""The counts of a sweep, in words."""
 
 app = typer.Typer(
     help="A job queue for Python workers that needs no broker.",
@@ -34,15 +46,22 @@ def token(
 ) -> None:
     """Make a token that a server with these settings accepts."""
     with _one_sentence_errors():
-        from jobroom import tokens
+        from jobroom import keys, tokens
         from jobroom.settings import read_settings
 
+        settings = read_settings()
         only = (
             None if rooms is None else [room for name in rooms.split(",") if (room := name.strip())]
         )
-        made = tokens.token_for_settings(
-            read_settings(), sub=sub, is_admin=admin, rooms=only, hours=hours
-        )
+        key_path = keys.local_key_path(settings.database_url)
+        had_key = key_path is None or key_path.exists()
+        made = tokens.token_for_settings(settings, sub=sub, is_admin=admin, rooms=only, hours=hours)
+        if key_path is not None and not had_key and key_path.exists():
+            typer.echo(
+                f"jobroom: made a new key, {key_path.absolute()}; only a server on the database"
+                f" {key_path.absolute().with_suffix('')} accepts this token.",
+                err=True,
+            )
         typer.echo(made)
 
 
@@ -52,10 +71,27 @@ def sweep() -> None:
     with _one_sentence_errors():
         from jobroom.service.queue import JobQueue
         from jobroom.settings import read_settings
+        from jobroom.store import dialect
 
-        with JobQueue.open(read_settings()) as queue:
-            for name, count in queue.sweep()._asdict().items():
-                typer.echo(f"{name} {count}")
+        settings = read_settings()
+        path = dialect.sqlite_path(settings.database_url)
+        # Opening would make it, and a cron job in the wrong folder would be content for ever.
+        if path.parent.is_dir() and not path.exists():
+            raise ConfigurationError(
+                f"There is no database {path} to sweep: set ZNDRAW_JOBLIB_DATABASE_URL to the"
+                " server's, or make this one with jobroom db upgrade."
+            )
+        with _saying_what_to_check(str(path)), JobQueue.open(settings) as queue:
+            done = queue.sweep()
+        for line in report_lines(done):
+            typer.echo(line)
+
+
+def report_lines(done: SweepReport) -> list[str]:
+    """Tell what a sweep did, a line for each count."""
+    judged = "yes" if done.judged else "no (after an outage they get one timeout to beat first)"
+    counts = (f"{words}: {getattr(done, field)}" for field, words in SWEPT.items())
+    return [f"workers judged: {judged}", *counts]
 
 
 @database.command()
@@ -68,8 +104,23 @@ def upgrade() -> None:
         settings = read_settings()
         opened = dialect.open_database(settings)
         before = migrate.current(opened)
-        migrate.prepare(opened)
+        with _saying_what_to_check(opened.location):
+            migrate.prepare(opened)
         typer.echo(f"{opened.location}: {before or 'empty'} -> {migrate.HEAD}")
+
+
+@contextmanager
+def _saying_what_to_check(location: str) -> Iterator[None]:
+    """To try again in a moment, as a client is told, does not help who owns the file."""
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        yield
+    except (StoreUnavailable, DBAPIError) as error:
+        raise StoreUnavailable(
+            f"The database {location} cannot be written: check that its disk has room, that you"
+            " may write the file and its folder, and that no other process keeps it busy."
+        ) from error
 
 
 @contextmanager

@@ -12,6 +12,12 @@ from jobroom.errors import ConfigurationError
 
 Token = str | Callable[[], str]
 
+RENEW_TOKEN = (
+    "Put a good one into JOBROOM_TOKEN and start again, or give the Connection a callable that"
+    " fetches a fresh one."
+)
+"""What to do about a token that the server refuses."""
+
 
 class ApiManager(Protocol):
     """What the SDK needs of its host application; ``Connection`` is a ready-made one."""
@@ -31,16 +37,19 @@ class ApiManager(Protocol):
 class Connection:
     """An ``ApiManager`` for programs without a host application.
 
-    ``token`` may be a callable, asked before each request, for tokens that expire.
+    ``token`` may be a callable, for tokens that expire: it is asked before each request, and once
+    more when the server refuses what it gave.
     """
 
     def __init__(
         self, base_url: str, token: Token | None = None, *, http: httpx.Client | None = None
     ) -> None:
-        if not base_url.startswith(("http://", "https://")):
+        if not isinstance(base_url, str) or not base_url.startswith(("http://", "https://")):
             raise ConfigurationError(
                 "The server's address must begin with http:// or https://; set JOBROOM_URL so."
             )
+        if not callable(token):
+            bearer(token)
         self._base_url = base_url.rstrip("/")
         self._token = token
         self._http = httpx.Client() if http is None else http
@@ -74,8 +83,7 @@ class Connection:
 
     def get_headers(self) -> dict[str, str]:
         """Return the bearer token's header, or nothing without a token."""
-        token = self._token() if callable(self._token) else self._token
-        return {} if token is None else {"Authorization": f"Bearer {token}"}
+        return bearer(self._token() if callable(self._token) else self._token)
 
     def close(self) -> None:
         """Close the connections, unless the client was given by the caller."""
@@ -87,3 +95,17 @@ class Connection:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def bearer(token: str | None) -> dict[str, str]:
+    """Return the header of a token, nothing for None; ``ConfigurationError`` if none can hold it."""
+    if token is None:
+        return {}
+    if not isinstance(token, str):
+        raise ConfigurationError(f"The token must be a str, and is a {type(token).__name__}.")
+    if not token or not all("!" <= letter <= "~" for letter in token):
+        raise ConfigurationError(
+            "The token is empty or holds what no header can carry (a space, a line end, a letter"
+            " outside ASCII); copy it again."
+        )
+    return {"Authorization": f"Bearer {token}"}

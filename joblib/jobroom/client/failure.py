@@ -11,13 +11,20 @@ from pydantic import ValidationError
 LONGEST_ERROR_BYTES = 64 * 1024
 MARK = "\n... (cut at 64 KiB)"
 MOST_FRAMES = 20
+LONGEST_LINE = 300
 
 _OWN_FOLDER = str(Path(__file__).parent)
 
 
 def text_of(failure: BaseException) -> str:
     """Return the type and message of an exception, then where in the user's code it came from."""
-    return cut("\n".join([_headline(failure), *_user_frames(failure.__traceback__)]))
+    return cut("\n".join([headline(failure), *_user_frames(failure.__traceback__)]))
+
+
+def first_line(text: str) -> str:
+    """Return what a log line has room for."""
+    line = text.partition("\n")[0]
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}..."
 
 
 def faults_of(invalid: ValidationError) -> str:
@@ -37,7 +44,8 @@ def cut(text: str) -> str:
     return kept.decode("utf-8", "ignore") + MARK
 
 
-def _headline(failure: BaseException) -> str:
+def headline(failure: BaseException) -> str:
+    """Return the type and message of an exception, whatever its ``__str__`` does."""
     name = type(failure).__name__
     try:
         message = str(failure)

@@ -60,7 +60,7 @@ class Heart:
         except Exception as failure:  # noqa: BLE001  # the thread's edge: it must outlive this
             reason = f"{type(failure).__name__}: {failure}"
             if reason != self._told:
-                log.warning("heartbeat_failed reason=%r retrying=yes", reason)
+                log.warning("heartbeat.failed reason=%r retrying=yes", reason)
             self._told = reason
             return False
         self._told = None

@@ -138,7 +138,7 @@ class _Look(threading.Thread):
             found: ClaimedTask | Exception | None = self._search()
         except Exception as trouble:  # noqa: BLE001  # raised where the task is waited for
             if self._abandoned:
-                log.debug("claim_abandoned reason=%r", str(trouble))
+                log.debug("claim.abandoned reason=%r", str(trouble))
             found = trouble
         self.found.put(found)
         if self._abandoned:
@@ -164,13 +164,13 @@ class _Look(threading.Thread):
             return ClaimedTask.model_validate(data).bind(self._worker)
         except ValidationError as invalid:
             faults = failure.faults_of(invalid)
-        log.error("task_not_readable task=%s reason=%r", data.get("id"), faults)
+        log.error("task.unreadable task=%s reason=%r", data.get("id"), faults)
         changes = {"status": "failed", "error": f"The worker cannot read this task: {faults}"}
         fence = {key: data[key] for key in ("attempt", "worker_id") if data.get(key) is not None}
         try:
             self._worker.api.report(str(data.get("id")), {**changes, **fence, "final": True})
         except JobroomError as refusal:
-            log.warning("report_refused task=%s reason=%r", data.get("id"), str(refusal))
+            log.warning("report.refused task=%s reason=%r", data.get("id"), str(refusal))
         return None
 
     def _pause(self, seconds: float) -> bool:
@@ -187,4 +187,4 @@ class _Look(threading.Thread):
         try:
             self._worker.hand_back(hold, patience=BRIEF)
         except JobroomError as refusal:
-            log.warning("task_not_handed_back task=%s reason=%r", task.id, str(refusal))
+            log.warning("task.not_handed_back task=%s reason=%r", task.id, str(refusal))

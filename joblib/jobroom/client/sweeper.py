@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 
-from jobroom.client import problems
+from jobroom.client import connection, problems
 from jobroom.client.api import path_of
 from jobroom.errors import ConfigurationError, JobroomError
 
@@ -46,9 +46,9 @@ async def run_cleanup_sweeper(
             await asyncio.sleep(interval_seconds)
             trouble = await _sweep(http, url, token)
             if trouble is not None and trouble != told:
-                log.warning("sweep_failed reason=%r retrying=yes", trouble)
+                log.warning("sweep.failed reason=%r retrying=yes", trouble)
             elif trouble is None and told is not None:
-                log.warning("sweep_back")
+                log.warning("sweep.back")
             told = trouble
 
 
@@ -56,8 +56,8 @@ async def _sweep(
     http: httpx.AsyncClient, url: str, token: str | Callable[[], str] | None
 ) -> str | None:
     try:
-        bearer = token() if callable(token) else token or _found_token()
-        response = await http.post(url, headers={"Authorization": f"Bearer {bearer}"})
+        headers = connection.bearer(token() if callable(token) else token or _found_token())
+        response = await http.post(url, headers=headers)
         if not response.is_success:
             return str(problems.error_of(response))
         _log_counts(response)
@@ -73,7 +73,7 @@ async def _sweep(
 def _log_counts(response: httpx.Response) -> None:
     counts = {name: n for name, n in response.json().items() if n and not isinstance(n, bool)}
     if counts:
-        log.info("swept %s", " ".join(f"{name}={count}" for name, count in counts.items()))
+        log.info("sweep.done %s", " ".join(f"{name}={count}" for name, count in counts.items()))
 
 
 def _found_token() -> str:

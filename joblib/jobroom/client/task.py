@@ -167,7 +167,7 @@ class ClaimedTask(BaseModel):
             except Conflict:  # the job does not let a started task be taken back
                 self._last_report(BRIEF, {"status": "failed", "error": error})
         except JobroomError as refusal:
-            log.warning("task_left_behind task=%s reason=%r", self.id, str(refusal))
+            log.warning("task.left_behind task=%s reason=%r", self.id, str(refusal))
 
     # Reporting
 
@@ -194,7 +194,7 @@ class ClaimedTask(BaseModel):
             self._report(REPORT, **changes)
         except (Conflict, NotFound, Forbidden) as refusal:
             log.warning(
-                "report_refused task=%s status=%s reason=%r",
+                "report.refused task=%s status=%s reason=%r",
                 *(self.id, changes["status"], str(refusal)),
             )
             self._held().cancelled = True
@@ -210,7 +210,7 @@ class ClaimedTask(BaseModel):
         return False
 
     def _give_up(self, status: str, trouble: JobroomError) -> None:
-        log.error("report_given_up task=%s status=%s reason=%r", self.id, status, str(trouble))
+        log.error("report.given_up task=%s status=%s reason=%r", self.id, status, str(trouble))
         self._bound().holds.drop(self._held())
         # While its worker beats, the task would stay as it is for ever: a new worker goes on,
         # and the task of the old one is settled by its job's policy.

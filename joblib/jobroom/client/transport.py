@@ -9,17 +9,19 @@ import math
 import random
 import threading
 import time
+import urllib.request
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any
 
 import httpx
 
 from jobroom import errors
-from jobroom.client import connection, problems
+from jobroom.client import connection, problems, result
 from jobroom.errors import ConfigurationError, JobroomError, StoreUnavailable
 
 Json = dict[str, Any]
@@ -44,21 +46,23 @@ class Patience:
 
     ``pause`` waits between two tries and says whether to go on. ``outlive_seconds`` is how long
     answers that the contract does not name are borne as well: an internal error, a proxy's page.
+    ``longest_delay`` bounds the pause between two tries, unless the server asks for a longer one.
     """
 
     seconds: float
     timeout: float = 30.0
     pause: Callable[[float], bool] = sleep
     outlive_seconds: float = 0.0
+    longest_delay: float = LONGEST_DELAY_SECONDS
 
 
 ONCE = Patience(0.0)
 CALL = Patience(60.0)
 
 
-def delay_before(retry: int) -> float:
+def delay_before(retry: int, longest_delay: float = LONGEST_DELAY_SECONDS) -> float:
     """Return the pause before a retry (0 is the first): growing, jittered, bounded."""
-    longest = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(retry, 20))
+    longest = min(longest_delay, FIRST_DELAY_SECONDS * 2.0 ** min(retry, 20))
     return longest * random.uniform(0.5, 1.0)  # noqa: S311  # jitter, no secret
 
 
@@ -66,8 +70,9 @@ def encode(body: Mapping[str, Any]) -> bytes:
     """Return the body as JSON; raises ``NotJson`` for what JSON cannot carry."""
     try:
         text = json.dumps(body, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as failure:
-        raise problems.NotJson(f"This cannot be sent as JSON: {failure}.") from failure
+    except Exception as failure:  # noqa: BLE001  # a user's types may raise anything
+        why = result.why_not(body, failure)
+        raise problems.NotJson(f"This cannot be sent as JSON: {why}.") from failure
     return text.encode()
 
 
@@ -79,13 +84,14 @@ class Outage:
         self._lock = threading.Lock()
         self._since: float | None = None
 
-    def begin(self, reason: str) -> None:
-        """Note a try that was not answered."""
+    def begin(self, reason: str, *, proxy: str | None = None) -> None:
+        """Note a try that was not answered; ``proxy`` is what stood between."""
         with self._lock:
             if self._since is not None:
                 return
             self._since = time.monotonic()
-        log.warning("server_away url=%s reason=%r retrying=yes", self._where, reason)
+        by = f" proxy={proxy}" if proxy else ""
+        log.warning("server.away url=%s%s reason=%r retrying=yes", self._where, by, reason)
 
     def end(self) -> None:
         """Note an answer."""
@@ -94,7 +100,7 @@ class Outage:
         with self._lock:
             since, self._since = self._since, None
         if since is not None:
-            log.warning("server_back url=%s seconds=%.1f", self._where, time.monotonic() - since)
+            log.warning("server.back url=%s seconds=%.1f", self._where, time.monotonic() - since)
 
 
 class Transport:
@@ -121,21 +127,21 @@ class Transport:
         request = _Request(method, path, None if body is None else encode(body), headers)
         began = time.monotonic()
         for retry in itertools.count():
-            result = self._try(request, patience.timeout)
-            if isinstance(result, dict):
-                return result
-            if not (repeatable or result.untaken):
-                raise result.error
-            if (retry > 0 or patience.seconds <= 0) and not result.busy:
+            found = self._try(request, patience.timeout)
+            if isinstance(found, dict):
+                return found
+            if not (repeatable or found.untaken):
+                raise found.error
+            if (retry > 0 or patience.seconds <= 0) and not found.busy:
                 # Not at the first failure: a kept connection that was closed is no outage.
-                self._outage.begin(str(result.error))
-            delay = max(delay_before(retry), result.retry_after)
-            odd = isinstance(result.error, problems.UnexpectedAnswer)
+                self._outage.begin(str(found.error), proxy=_proxy_of(self.api))
+            delay = max(delay_before(retry, patience.longest_delay), found.retry_after)
+            odd = isinstance(found.error, problems.UnexpectedAnswer)
             seconds = patience.outlive_seconds if odd else patience.seconds
             # The first repeat is free: one slow try must not use up all patience.
             late = retry > 0 and time.monotonic() + delay > began + seconds
             if seconds <= 0 or late or not patience.pause(delay):
-                raise result.error
+                raise found.error
         raise AssertionError  # count() does not end
 
     def _try(self, request: _Request, timeout: float) -> Json | _NotNow:
@@ -159,6 +165,18 @@ class Transport:
         return found
 
     def _exchange(self, request: _Request, timeout: float) -> httpx.Response:
+        identity = self.api.get_headers()
+        response = self._request(request, identity, timeout)
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            # The token may have expired on its way: another one is worth another try.
+            renewed = self.api.get_headers()
+            if renewed != identity:
+                response = self._request(request, renewed, timeout)
+        return response
+
+    def _request(
+        self, request: _Request, identity: Mapping[str, str], timeout: float
+    ) -> httpx.Response:
         http = self.api.http
         if getattr(http, "is_closed", False):
             raise problems.ConnectionClosed("The connection to the server was closed already.")
@@ -166,7 +184,7 @@ class Transport:
             request.method,
             f"{self.api.base_url.rstrip('/')}{request.path}",
             content=request.content,
-            headers={**self.api.get_headers(), **request.headers},
+            headers={**identity, **request.headers},
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
         )
 
@@ -232,6 +250,19 @@ def _seconds_until(date: str) -> float:
     at = parsedate_to_datetime(date)
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return (at - datetime.now(UTC)).total_seconds()
+
+
+def _proxy_of(api: connection.ApiManager) -> str | None:
+    """Return the proxy that the environment puts before the server, without its password."""
+    try:
+        url = httpx.URL(api.base_url)
+    except (httpx.InvalidURL, TypeError):
+        return None
+    if not getattr(api.http, "trust_env", False) or urllib.request.proxy_bypass(url.host):
+        return None
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    return _without_secrets(proxy if "://" in proxy else f"http://{proxy}") if proxy else None
 
 
 def _without_secrets(base_url: str) -> str:

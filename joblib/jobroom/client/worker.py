@@ -159,7 +159,7 @@ class ProcessWorker:
             try:
                 self._link(worker_id, full_name, self.jobs[full_name], patience)
             except (Forbidden, InvalidInput, SchemaConflict) as refusal:
-                log.warning("job_not_registered_again job=%s reason=%r", full_name, str(refusal))
+                log.warning("job.not_registered_again job=%s reason=%r", full_name, str(refusal))
                 self._instance.linked.add(full_name)
 
     def _link(
@@ -242,7 +242,7 @@ class ProcessWorker:
         if self._adopted is not None:
             raise WorkerNotFound("The server does not know this worker (any more).")
         if self._instance.id == worker_id and not self._left:
-            log.warning("worker_lost worker=%s next=%r", worker_id, "a new worker takes over")
+            log.warning("worker.lost worker=%s next=%r", worker_id, "a new worker takes over")
             self._instance = _Instance(timeout_seconds=self._instance.timeout_seconds)
         self.holds.lose(worker_id)
 
@@ -286,7 +286,7 @@ class ProcessWorker:
                 with contextlib.suppress(WorkerNotFound):
                     self.api.delete_worker(worker_id, patience=BRIEF)
         except JobroomError as failure:
-            log.warning("worker_not_signed_off worker=%s reason=%r", worker_id, str(failure))
+            log.warning("worker.not_signed_off worker=%s reason=%r", worker_id, str(failure))
 
     def _await_claimers(self, seconds: float) -> None:
         give_up_at = time.monotonic() + seconds
@@ -299,7 +299,7 @@ class ProcessWorker:
         except (StoreUnavailable, TooManyRequests):
             raise
         except JobroomError as refusal:
-            log.info("task_not_handed_back task=%s reason=%r", hold.task_id, str(refusal))
+            log.info("task.not_handed_back task=%s reason=%r", hold.task_id, str(refusal))
             self.holds.drop(hold)
 
     def _mind_the_fork(self) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import NamedTuple, Self
 
+from jobroom.demo.guard import Guard
+
 HOST = "127.0.0.1"
 END_SECONDS = 8.0
 LOG_LINES = 12
@@ -84,11 +86,12 @@ class Child(NamedTuple):
 
 
 class Children:
-    """The processes of one run; leaving the ``with`` block ends them all."""
+    """The processes of one run; leaving the ``with`` block ends them all, and so does a kill."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._children: list[Child] = []
+        self._guard = Guard()
 
     def __enter__(self) -> Self:
         return self
@@ -100,6 +103,7 @@ class Children:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+        self._guard.close()
 
     def start(self, name: str, arguments: Sequence[str], **variables: str) -> Child:
         """Start ``python -m <arguments>`` with its log in the run's folder."""
@@ -108,7 +112,8 @@ class Children:
             process = subprocess.Popen(  # noqa: S603 - our own modules, no shell
                 [sys.executable, "-m", *arguments],
                 cwd=self._folder,
-                env=child_environment(os.environ, variables),
+                env=child_environment(os.environ, {**variables, **self._guard.variables}),
+                pass_fds=(self._guard.watched,),
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,

@@ -138,9 +138,9 @@ class _Run:
         self._children.start(
             "server",
             (
-                *("uvicorn", "--factory", "jobroom.bootstrap:create_app"),
-                *("--host", HOST, "--port", self._url.rpartition(":")[2]),
-                *("--log-level", "warning"),
+                *("jobroom.demo.server", "--port", self._url.rpartition(":")[2]),
+                # Who is killed cannot tidy up; the server does it then.
+                *(("--remove", str(self._folder)) if self._options.keep is None else ()),
             ),
             ZNDRAW_JOBLIB_DATABASE_URL="sqlite:///jobroom.db",
             ZNDRAW_JOBLIB_JWT_SECRET=self._secret,

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn
 from rich.table import Column
 
 from jobroom.demo.scans import Scan
@@ -15,7 +15,11 @@ from jobroom.domain.lifecycle import TaskStatus, is_terminal
 from jobroom.wire.answers import TaskBody
 
 LABEL_WIDTH = 24
-NOTE_WIDTH = 26
+BAR_WIDTH = 24
+PERCENT_WIDTH = 4
+NOTE_WIDTH = 25
+FULL_WIDTH = LABEL_WIDTH + BAR_WIDTH + PERCENT_WIDTH + NOTE_WIDTH + 3
+"""All columns with the spaces between; a narrower terminal does not get the notes."""
 
 
 class Followed(NamedTuple):
@@ -60,17 +64,8 @@ class BarScreen:
     """One bar for all tasks, and one for each worker with the task it runs."""
 
     def __init__(self, console: Console, *, workers: Sequence[str], total: int) -> None:
-        self._bars = Progress(
-            TextColumn("{task.description}", table_column=Column(min_width=LABEL_WIDTH)),
-            BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn(
-                "{task.fields[note]}", style="dim", table_column=Column(min_width=NOTE_WIDTH)
-            ),
-            console=console,
-            auto_refresh=False,
-        )
-        self._all = self._bars.add_task("[bold]all tasks", total=total, note=f"0 of {total}")
+        self._bars = Progress(*_columns(console.width), console=console, auto_refresh=False)
+        self._all = self._bars.add_task(_all_tasks(0, total), total=total, note="")
         self._total = total
         self._of_worker = {name: self._idle_bar(name) for name in workers}
 
@@ -89,7 +84,7 @@ class BarScreen:
     def show(self, followed: Sequence[Followed]) -> None:
         """Move the bars."""
         ended = sum(is_terminal(each.task.status) for each in followed)
-        self._bars.update(self._all, completed=ended, note=f"{ended} of {self._total}")
+        self._bars.update(self._all, completed=ended, description=_all_tasks(ended, self._total))
         running = {each.worker: each for each in followed if each.task.status is TaskStatus.RUNNING}
         for worker, bar in self._of_worker.items():
             self._show_worker(bar, worker, running.get(worker))
@@ -105,6 +100,23 @@ class BarScreen:
             completed=current.task.progress or 0.0,
             note=escape(current.task.message or ""),
         )
+
+
+def _columns(width: int) -> list[ProgressColumn]:
+    bar_width = BAR_WIDTH if width >= FULL_WIDTH else width - LABEL_WIDTH - PERCENT_WIDTH - 2
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}", table_column=Column(min_width=LABEL_WIDTH, no_wrap=True)),
+        BarColumn(bar_width=max(min(bar_width, BAR_WIDTH), 1)),
+        TextColumn("{task.percentage:>3.0f}%"),
+    ]
+    if width < FULL_WIDTH:
+        return columns
+    note = Column(min_width=NOTE_WIDTH, no_wrap=True)
+    return [*columns, TextColumn("{task.fields[note]}", style="dim", table_column=note)]
+
+
+def _all_tasks(ended: int, total: int) -> str:
+    return f"[bold]all tasks: {ended} of {total}"
 
 
 class LineScreen:

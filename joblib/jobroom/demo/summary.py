@@ -22,6 +22,10 @@ LEGEND = """\
 radii: van der Waals radii times this    lowest: H-C-N-C angle of lowest energy
 kJ/mol: barrier against a full turn      shape: energy over a third of a turn
 """
+NARROW_LEGEND = """\
+radii: van der Waals radii times this
+kJ/mol: barrier against a full turn
+"""
 COLUMNS: tuple[tuple[str, JustifyMethod, str], ...] = (
     ("#", "right", ""),
     ("methyl", "left", ""),
@@ -33,6 +37,9 @@ COLUMNS: tuple[tuple[str, JustifyMethod, str], ...] = (
     ("kJ/mol", "right", "bold"),
     ("shape", "left", "cyan"),
 )
+LEFT_OUT = {"attempt", "lowest", "shape"}
+"""What a terminal narrower than ``FULL_WIDTH`` does not get."""
+FULL_WIDTH = 72
 CHART_ROWS = 6
 CHART_LABEL = 6
 
@@ -44,20 +51,22 @@ class Outcome(NamedTuple):
     curve: Curve
 
 
-def results_table(outcomes: Sequence[Outcome], *, plain: bool) -> Table:
+def results_table(outcomes: Sequence[Outcome], *, plain: bool, narrow: bool = False) -> Table:
     """Build the table: who did what, how long it took, and what came out."""
     table = Table(
         box=box.ASCII2 if plain else box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
     )
-    for name, justify, style in COLUMNS:
+    kept = [column for column in COLUMNS if not (narrow and column[0] in LEFT_OUT)]
+    for name, justify, style in kept:
         # Never shortened with an ellipsis, which an ASCII terminal cannot show.
         table.add_column(name, justify=justify, style=style, overflow="fold")
     for outcome in outcomes:
-        table.add_row(*_cells(outcome, plain=plain))
+        cells = _cells(outcome, plain=plain)
+        table.add_row(*(cells[name] for name, _, _ in kept))
     return table
 
 
-def _cells(outcome: Outcome, *, plain: bool) -> list[Text]:
+def _cells(outcome: Outcome, *, plain: bool) -> dict[str, Text]:
     (scan, task, worker), curve = outcome
     third = curve.energies[: round(len(curve.energies) * SYMMETRY / 360.0)]
     cells = (
@@ -71,7 +80,7 @@ def _cells(outcome: Outcome, *, plain: bool) -> list[Text]:
         f"{curve.barrier:.2f}",
         sparkline(third, plain=plain),
     )
-    return [Text(cell) for cell in cells]
+    return {name: Text(cell) for (name, _, _), cell in zip(COLUMNS, cells, strict=True)}
 
 
 def sparkline(values: Sequence[float], *, plain: bool) -> str:
@@ -110,8 +119,9 @@ def _angle_line(curve: Curve, wide: int, *, plain: bool) -> str:
 def print_results(console: Console, outcomes: Sequence[Outcome]) -> None:
     """Print the table, and the curve of the highest barrier."""
     plain = console.options.ascii_only
-    console.print(results_table(outcomes, plain=plain))
-    console.print(Text(LEGEND, style="dim"))
+    narrow = console.width < FULL_WIDTH
+    console.print(results_table(outcomes, plain=plain, narrow=narrow))
+    console.print(Text(NARROW_LEGEND if narrow else LEGEND, style="dim"))
     highest = max(outcomes, key=lambda outcome: outcome.curve.barrier)
     label = highest.followed.scan.label
     title = f"Task {highest.followed.scan.number}, {label}: kJ/mol over the H-C-N-C angle"

@@ -14,7 +14,7 @@ from pydantic import Field
 from jobroom.client.connection import Connection
 from jobroom.client.extension import Category, Extension
 from jobroom.client.manager import JobManager
-from jobroom.demo import molecule, torsion
+from jobroom.demo import guard, molecule, torsion
 from jobroom.demo.molecule import Molecule
 from jobroom.demo.scans import ROOM, TURN_AXIS
 from jobroom.errors import JobroomError
@@ -74,6 +74,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or not token:
         sys.stderr.write("Usage: JOBROOM_TOKEN=... python -m jobroom.demo.worker URL\n")
         return 2
+    guard.watch()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
     try:
         work(arguments[0], token)

@@ -59,7 +59,9 @@ def _new_task(call: Call, body: wire.SubmitTask) -> submission.NewTask:
     key = idempotency_key(call)
     fingerprint = None
     if key is not None or body.id is not None:
-        fingerprint = jsontext.fingerprint("POST", call.scope["path"], call.values())
+        # The id in its one spelling: the same request may spell it in another way.
+        said = call.values() if body.id is None else {**call.values(), "id": body.id}
+        fingerprint = jsontext.fingerprint("POST", call.scope["path"], said)
     return submission.NewTask(
         payload=call.raw("payload") or "{}",
         priority=body.priority,

@@ -25,19 +25,23 @@ def begin_sweep(tx: Transaction) -> bool:
     """Whether this sweep may judge workers.
 
     After an outage (of the sweeper, or of everything) workers could not beat; they get one
-    worker timeout from the first sweep on before they are judged as usual.
+    worker timeout from the first sweep on before they are judged as usual. A clock that was set
+    back makes nobody immortal: no heartbeat, and no grace, may lie further ahead than it could.
     """
+    workers.clamp_heartbeats(tx)
+    grace = int(tx.settings.worker_timeout_seconds * MICROSECONDS)
     again_at = state.get(tx, state.JUDGE_AGAIN_AT)
     if again_at:
         # The grace is given once: a schedule slower than the setting says must not mean never.
         if tx.now >= again_at:
             state.put(tx, state.JUDGE_AGAIN_AT, 0)
+        elif again_at > tx.now + grace:
+            state.put(tx, state.JUDGE_AGAIN_AT, tx.now + grace)
         return tx.now >= again_at
     finished = state.get(tx, state.SWEEP_FINISHED_AT)
     outage = tx.settings.sweeper_interval_seconds * OUTAGE_INTERVALS * MICROSECONDS
     if finished is None or not outage or tx.now - finished <= outage:
         return True
-    grace = int(tx.settings.worker_timeout_seconds * MICROSECONDS)
     state.put(tx, state.JUDGE_AGAIN_AT, tx.now + grace)
     return False
 

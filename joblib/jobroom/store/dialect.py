@@ -51,6 +51,13 @@ class Database(Protocol):
         """Signs that somebody, perhaps we ourselves, may have committed."""
 
 
+class MovedError(Exception):
+    """The database file was deleted, moved or replaced while it was open."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(f"{location} was deleted, moved or replaced; put it back, or restart")
+
+
 class SQLiteFile:
     """A SQLite file: one writer at a time, readers beside it (write-ahead log)."""
 
@@ -69,6 +76,7 @@ class SQLiteFile:
             )
         )
         self._synchronous = settings.sqlite_synchronous
+        self._opened: tuple[int, int] | None = None
 
     def connect(self, *, read_only: bool) -> sqlite3.Connection:
         """Open the file; a missing folder, a junk file or a read-only one is a clear error."""
@@ -106,12 +114,27 @@ class SQLiteFile:
         # From here on a busy writer is waited for by the lane, in small random steps: SQLite's
         # own handler starves writers for up to seconds (measured: facts on performance).
         connection.execute("PRAGMA busy_timeout = 0")
+        self._opened = self._identity()
         return connection
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Which file lies at the path: device and number, None where there is none."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     _BUSY_AT_OPEN_SECONDS = 10.0
 
     def begin(self, connection: sqlite3.Connection, *, write: bool) -> None:
-        """Take the write lock at once: upgrading a read lock later fails whatever the timeout."""
+        """Take the write lock at once: upgrading a read lock later fails whatever the timeout.
+
+        Raises ``MovedError`` where another file lies at the path now, or none: what would be
+        written would be found by nobody.
+        """
+        if self._identity() != self._opened:
+            raise MovedError(self.location)
         connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
 
     def is_busy(self, error: Exception) -> bool:
@@ -120,7 +143,7 @@ class SQLiteFile:
 
     def is_unavailable(self, error: Exception) -> bool:
         """Disk full, I/O error, file gone or made read-only under us."""
-        return _primary_code(error) in {
+        return isinstance(error, MovedError) or _primary_code(error) in {
             sqlite3.SQLITE_BUSY,
             sqlite3.SQLITE_LOCKED,
             sqlite3.SQLITE_FULL,
@@ -161,6 +184,12 @@ def sqlite_path(database_url: str) -> Path:
         raise ConfigurationError(message)
     if url.database in (None, "", ":memory:"):
         message = "A queue in memory cannot be shared; name a file: sqlite:///jobroom.db, say."
+        raise ConfigurationError(message)
+    if str(url.database).startswith("file:"):
+        message = (
+            "ZNDRAW_JOBLIB_DATABASE_URL takes a path, not a file: URI;"
+            " write sqlite:///jobroom.db, say."
+        )
         raise ConfigurationError(message)
     return Path(str(url.database)).absolute()
 

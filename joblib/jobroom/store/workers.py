@@ -73,8 +73,8 @@ def speaking(tx: Transaction, *, worker_id: str, identity: str) -> Worker | None
     if row is None:
         return None
     found = Worker._make(row)
-    if found.last_heartbeat < tx.now - _fresh(tx):
-        touch(tx, worker_id)
+    if not tx.now - _fresh(tx) <= found.last_heartbeat <= tx.now:
+        tx.change(_TOUCH, key=worker_id, now=tx.now)
         return found._replace(last_heartbeat=tx.now)
     return found
 
@@ -85,18 +85,19 @@ def _fresh(tx: Transaction) -> int:
 
 _TOUCH = Statement(
     update(worker)
-    .where(
-        worker.c.id == bindparam("key"),
-        worker.c.last_heartbeat < bindparam("older_than"),
-        worker.c.state == literal("active"),
-    )
+    .where(worker.c.id == bindparam("key"), worker.c.state == literal("active"))
+    .values(last_heartbeat=bindparam("now"))
+)
+_CLAMP = Statement(
+    update(worker)
+    .where(worker.c.state == literal("active"), worker.c.last_heartbeat > bindparam("now"))
     .values(last_heartbeat=bindparam("now"))
 )
 
 
-def touch(tx: Transaction, worker_id: str) -> None:
-    """A report is a heartbeat too; just after the last one the row is left alone."""
-    tx.change(_TOUCH, key=worker_id, now=tx.now, older_than=tx.now - _fresh(tx))
+def clamp_heartbeats(tx: Transaction) -> None:
+    """The clock was set back: no heartbeat lies in the future, nobody lives for ever."""
+    tx.change(_CLAMP, now=tx.now)
 
 
 _SET_STATE = Statement(
