@@ -15,7 +15,9 @@ PREFIX = "ZNDRAW_JOBLIB_"
 
 log = logging.getLogger(__name__)
 
-PositiveSeconds = Annotated[float, Field(gt=0)]
+TEN_YEARS = 10 * 365 * 24 * 3600.0
+PositiveSeconds = Annotated[float, Field(gt=0, le=TEN_YEARS)]
+SecondsOrOff = Annotated[float, Field(ge=0, le=TEN_YEARS)]
 
 
 def _list_like(example: str) -> BeforeValidator:
@@ -51,8 +53,8 @@ class JobLibSettings(BaseSettings):
         "analysis",
     ]
     worker_timeout_seconds: PositiveSeconds = 60
-    sweeper_interval_seconds: Annotated[float, Field(ge=0)] = 30
-    long_poll_max_wait_seconds: Annotated[float, Field(ge=0)] = 120
+    sweeper_interval_seconds: SecondsOrOff = 30
+    long_poll_max_wait_seconds: SecondsOrOff = 120
 
     database_url: str = "sqlite:///jobroom.db"
     database_busy_seconds: PositiveSeconds = 10

@@ -79,6 +79,7 @@ class FakeServer:
         self.holds_claims = True
         self.max_result_bytes = 16 * 1024 * 1024
         self.away = False
+        self.refused_tokens: set[str] = set()
         self.on_request: Callable[[Seen], None] = lambda _seen: None
         self._http: ThreadingHTTPServer | None = None
 
@@ -124,6 +125,7 @@ class FakeServer:
         """End faults, hooks and claims that are held open, so that everybody can leave at once."""
         with self.changed:
             self.away = self.holds_claims = False
+            self.refused_tokens.clear()
             self.faults.clear()
             self.on_request = lambda _seen: None
             self.changed.notify_all()
@@ -141,8 +143,8 @@ class FakeServer:
 
     def answer(self, seen: Seen) -> tuple[int, Any]:  # noqa: C901, PLR0911, PLR0912  # routes
         bearer = seen.headers.get("authorization", "").removeprefix("Bearer ")
-        if not bearer:
-            raise Problem(401, "unauthorized")
+        if not bearer or bearer in self.refused_tokens:
+            raise Problem(401, "unauthorized", "The token has expired.")
         segments = [unquote(part) for part in seen.path.split("?")[0].split("/")[1:]]
         body = seen.body or {}
         match (seen.method, *segments[2:]):
@@ -206,10 +208,12 @@ class FakeServer:
         name = f"{room}:{body['category']}:{body['name']}"
         worker = self._worker(body["worker_id"])
         known = self.jobs.get(name)
-        if known is not None and known["schema"] != body["schema"]:
+        differs = known is not None and known["schema"] != body["schema"]
+        if differs and not body.get("replace"):
             raise Problem(409, "schema-conflict", "The schema differs at /properties.")
+        version = 1 if known is None else known["schema_version"] + differs
         worker["jobs"].add(name)
-        self.jobs[name] = {**body, "full_name": name}
+        self.jobs[name] = {**body, "full_name": name, "schema_version": version}
         return (201 if known is None else 200), self.jobs[name]
 
     def _submit(self, room: str, name: str, body: dict[str, Any], seen: Seen) -> dict[str, Any]:

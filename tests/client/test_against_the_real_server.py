@@ -189,7 +189,19 @@ def test_a_result_over_the_limit_fails_the_task_and_says_so(jobs):
 @pytest.mark.parametrize("result", ["\ud800", {"a": 10**5000}])
 def test_a_result_that_the_server_refuses_fails_the_task(jobs, result):
     jobs.submit(NAME, angle=1)
-    assert run_one(jobs, lambda _self: result)["status"] in {"failed", "completed"}
+    assert run_one(jobs, lambda _self: result)["status"] == "failed"
+
+
+def test_the_server_tells_both_sides_the_version_of_the_schema(served, jobs):
+    """Rules, *Jobs*: old pending tasks keep their version; the claim names it."""
+    jobs.submit(NAME, angle=1)
+    new = served.connect()
+    new.register(create_model("Rotate", axis=(str, ...)), room="r1", replace=True)
+    jobs.submit(NAME, axis="z")
+    first, second = next(jobs.listen(1.0)), next(new.listen(1.0))
+    assert (first.schema_version, second.schema_version) == (1, 2)
+    versions = [one.worker.jobs[NAME].schema_version for one in (jobs, new)]
+    assert versions == [1, 2]
 
 
 def test_what_the_server_refuses_is_raised(served, jobs):
@@ -234,7 +246,7 @@ class TestLosing:
         assert lost[0]["status"] == "failed"
         assert "Worker disconnected" in lost[0]["error"]
         assert task == lost[0]
-        refusals = [one.getMessage() for one in caplog.records if "report_" in one.getMessage()]
+        refusals = [one.getMessage() for one in caplog.records if "report." in one.getMessage()]
         assert len(refusals) == 1
         assert refusals[0].startswith(f"report.refused task={task['id']} status=completed")
 
@@ -396,7 +408,7 @@ def test_the_seeds_sweeper_sweeps_with_an_admins_token(served, jobs, caplog):
                 task.cancel()
 
     asyncio.run(main())
-    assert "swept" in caplog.text
+    assert "sweep.done" in caplog.text
     assert "lost_workers=1" in caplog.text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import Enum, StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import pytest
@@ -13,6 +13,8 @@ from pydantic import BaseModel, Field, create_model
 from jobroom.client.extension import Category, Extension, category_of
 from jobroom.errors import (
     Forbidden,
+    InvalidCategory,
+    InvalidRoomId,
     JobNotFound,
     PayloadInvalid,
     SchemaConflict,
@@ -84,9 +86,40 @@ def test_a_global_job_without_the_right_to_it_raises(server, connect):
         connect("alice").register(Rotate)
 
 
-def test_what_is_no_pydantic_class_is_refused_before_anything_is_sent(server, jobs):
-    with pytest.raises(TypeError):
-        jobs.register(int)
+@pytest.mark.parametrize("what", [int, len, lambda vis: None, Rotate(), "Rotate", 5, [Rotate]])
+def test_what_is_no_pydantic_class_is_refused_before_anything_is_sent(server, jobs, what):
+    for register in (jobs.register, jobs.register(room="r1")):
+        with pytest.raises(TypeError, match="A job is a pydantic class"):
+            register(what)
+    assert server.seen == []
+
+
+@pytest.mark.parametrize(
+    ("option", "nearest"),
+    [("max_attempt", "max_attempts"), ("on_worker_loss", "on_worker_lost"), ("rom", "room")],
+)
+def test_an_option_that_there_is_not_names_the_nearest_one(server, jobs, option, nearest):
+    with pytest.raises(TypeError, match=f"'{option}'; did you mean '{nearest}'"):
+        jobs.register(**{option: 3})
+    with pytest.raises(TypeError, match="no option 'xyz'; there are: room, description"):
+        jobs.register(Rotate, xyz=1)
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("room", ["a/b", "a:b", "", " a", "..", "@local", "x" * 256])
+def test_a_room_that_cannot_be_is_refused_before_anything_is_sent(server, jobs, room):
+    with pytest.raises(InvalidRoomId):
+        jobs.register(room=room)
+    with pytest.raises(TypeError, match="A room is a str"):
+        jobs.register(room=5)
+    assert server.seen == []
+
+
+def test_a_name_or_category_that_cannot_be_is_refused_before_anything_is_sent(server, jobs):
+    with pytest.raises(ValidationFailed):
+        jobs.register(create_model("A/B"), room="r1")
+    with pytest.raises(InvalidCategory):
+        jobs.register(create_model("A", category=(str, "b:c")), room="r1")
     assert server.seen == []
 
 
@@ -185,14 +218,39 @@ class TestSubmit:
 
     @pytest.mark.parametrize("value", [float("nan"), {1, 2}, object()])
     def test_a_payload_that_is_no_json_is_refused_before_it_is_sent(self, jobs, value):
-        with pytest.raises(ValidationFailed):
+        with pytest.raises(ValidationFailed, match=f"{type(value).__name__} at /payload/angle"):
             jobs.submit("r1:modifiers:Rotate", {"angle": value})
+
+    def test_an_instance_that_has_no_json_is_refused_before_it_is_sent(self, jobs):
+        loose = create_model("Loose", angle=(Any, None))
+        with pytest.raises(ValidationFailed, match="Loose has no JSON"):
+            jobs.submit(loose(angle=object()))
 
     def test_a_class_of_several_rooms_needs_the_room(self, jobs):
         jobs.register(Rotate, room="r2")
         with pytest.raises(JobNotFound, match="several rooms"):
             jobs.submit(Rotate)
         assert jobs.submit(Rotate, room="r2")["job_name"] == "r2:modifiers:Rotate"
+
+    def test_a_room_without_the_class_says_where_it_is_registered(self, server, jobs):
+        with pytest.raises(JobNotFound, match="not registered in room 'new', only in r1"):
+            jobs.submit(Rotate, room="new")
+        jobs.register(Rotate, room="r2")
+        with pytest.raises(JobNotFound, match="only in r1, r2"):
+            jobs.submit(Rotate, room="new")
+        assert server.asked("POST", "/tasks/") == []
+
+    def test_a_room_that_cannot_be_is_refused_before_anything_is_sent(self, server, jobs):
+        with pytest.raises(InvalidRoomId):
+            jobs.submit(Rotate, room="a/b")
+        with pytest.raises(TypeError, match="A room is a str"):
+            jobs.submit(Rotate, room=5)
+        assert server.asked("POST", "/tasks/") == []
+
+    def test_a_room_without_the_class_sees_the_global_one(self, jobs):
+        jobs.register(Rotate)
+        task = jobs.submit(Rotate, room="new")
+        assert (task["job_name"], task["room_id"]) == ("@global:modifiers:Rotate", "new")
 
     def test_an_unregistered_class_is_looked_for_among_the_global_ones(self, jobs):
         with pytest.raises(JobNotFound):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
 import time
+import traceback
 
 import pytest
 from pydantic import BaseModel
 
+from jobroom.client import stream as stream_module
 from jobroom.client.stream import TaskStream
+from jobroom.client.transport import delay_before
 from jobroom.errors import Unauthorized
 
 NAME = "r1:modifiers:Rotate"
@@ -112,11 +116,40 @@ def test_an_outage_is_outlived(server, listen, how):
     assert next(listen()).id == task["id"]
 
 
-def test_a_refused_token_is_raised_to_the_loop(server, listen):
+def test_a_refused_token_is_raised_to_the_loop_once(server, listen):
     stream = listen()
-    server.fail_next("POST", "/claim", status=401)
-    with pytest.raises(Unauthorized):
+    server.refused_tokens.add("admin")
+    with pytest.raises(Unauthorized, match=r"expired.*JOBROOM_TOKEN.*callable") as raised:
         next(stream)
+    assert own_frames(raised.tb) == ["__next__"]
+    assert list(stream) == []
+
+
+def own_frames(trace):
+    return [one.name for one in traceback.extract_tb(trace) if "jobroom/client" in one.filename]
+
+
+def test_the_server_is_looked_for_at_least_every_two_seconds(server, jobs):
+    """An outage does not make the tasks wait that came before it ended."""
+    look = stream_module._Look(jobs.worker, 1.0)
+    assert look._patience.longest_delay == 2.0
+    assert max(delay_before(retry, look._patience.longest_delay) for retry in range(50)) <= 2.0
+
+
+@pytest.mark.parametrize("interval", [-1, -0.001, math.nan, math.inf])
+def test_an_interval_that_is_no_span_is_a_value_error(server, jobs, interval):
+    with pytest.raises(ValueError, match="interval must be"):
+        jobs.listen(interval)
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("interval", ["a", None, [1]])
+def test_an_interval_that_is_no_number_is_a_type_error(server, jobs, interval):
+    with pytest.raises(TypeError, match="number of seconds"):
+        jobs.listen(interval)
+    with pytest.raises(TypeError, match="number of seconds"):
+        TaskStream(jobs.api, "w", interval)
+    assert server.seen == []
 
 
 def test_a_task_that_cannot_be_read_fails_and_the_next_one_comes(server, listen):  # C09
@@ -243,8 +276,10 @@ class TestInterrupt:
     def test_ctrl_c_goes_through_and_what_the_claim_brings_is_handed_back(self, server, listen):
         stream = listen(LONG)
         send_once(server, signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt) as raised:
             next(stream)
+        assert own_frames(raised.tb) == ["__next__"]
+        assert raised.value.__suppress_context__
         task = server.add_task(NAME)
         server.until(lambda: task["reports"])
         assert task["reports"][0]["status"] == "pending"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 
 import pytest
 from pydantic import BaseModel
@@ -14,7 +13,7 @@ from jobroom.client import task as task_module
 from jobroom.client.extension import Extension
 from jobroom.client.task import ClaimedTask, current_task
 from jobroom.client.transport import Patience
-from jobroom.errors import InvalidTaskTransition, Unauthorized
+from jobroom.errors import InvalidTaskTransition
 
 NAME = "r1:modifiers:Rotate"
 
@@ -70,13 +69,6 @@ def test_what_run_returns_is_the_result(work, result):
 
 def test_a_pydantic_result_is_sent_as_its_json(work):
     assert work(lambda self: self, {"angle": 2})["result"] == {"angle": 2.0}
-
-
-@pytest.mark.parametrize("result", [object(), {1, 2}, math.nan, {"a": math.inf}])
-def test_a_result_that_is_no_json_is_left_out_with_a_log_line(work, caplog, result):
-    task = work(lambda self: result)
-    assert (task["status"], task["result"]) == ("completed", None)
-    assert "result_not_kept" in caplog.text
 
 
 def test_keywords_of_run_reach_the_class(server, vis):
@@ -222,14 +214,52 @@ def test_a_report_whose_answer_is_lost_is_repeated(server, work, how):
     assert (task["status"], task["result"]) == ("completed", 5)
 
 
-def test_a_refused_token_is_raised(server, vis):
-    vis.work = lambda self: None
-    vis.jobs.register(Rotate, room="r1")
-    server.add_task(NAME)
-    claimed = next(vis.jobs.listen(0.05))
-    server.fail_next("PATCH", "/tasks/", status=401)
-    with pytest.raises(Unauthorized):
-        claimed.run(vis)
+def test_a_token_that_expired_while_the_task_ran_is_one_line_and_ends_the_loop(
+    server, work, vis, caplog
+):
+    def body(self):
+        server.refused_tokens.add("admin")
+
+    task = work(body)
+    (line,) = (one.getMessage() for one in caplog.records if "heartbeat" not in one.getMessage())
+    assert line.startswith(f"token.refused task={task['id']} status=completed reason='The token")
+    assert "JOBROOM_TOKEN" in line
+    assert "callable" in line
+
+
+def test_a_failed_task_is_one_warning_with_the_first_line_of_its_error(work, caplog):
+    def broken(self):
+        raise ValueError("angle is odd\nand more")
+
+    task = work(broken)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == (
+        f"task.failed task={task['id']} job={NAME} error='ValueError: angle is odd'"
+    )
+
+
+def test_a_payload_that_does_not_fit_is_one_warning_without_the_value(work, caplog):
+    work(lambda self: None, {"angle": "secret"})
+    (record,) = caplog.records
+    assert record.getMessage().startswith("task.failed task=")
+    assert "angle" in record.getMessage()
+    assert "secret" not in record.getMessage()
+
+
+def test_a_result_over_the_limit_is_one_warning(server, work, caplog):
+    server.max_result_bytes = 100
+    work(lambda self: "x" * 200)
+    (record,) = caplog.records
+    assert "error='result too large" in record.getMessage()
+
+
+def test_a_long_first_line_is_cut_in_the_log(work, caplog):
+    def broken(self):
+        raise ValueError("x" * 5000)
+
+    work(broken)
+    assert len(caplog.records[0].getMessage()) < 1000
 
 
 def test_a_report_that_never_gets_through_is_given_up_and_a_new_worker_goes_on(
@@ -308,9 +338,11 @@ class TestByHand:
         with pytest.raises(InvalidTaskTransition):
             claimed.complete()
 
-    def test_progress_never_raises_for_a_server_that_is_away(self, server, claimed):
+    @pytest.mark.parametrize("how", [{}, {"status": 401}, {"status": 500}, {"status": 503}])
+    def test_progress_never_raises_for_a_server_that_is_away(self, server, claimed, how):
+        """Nor for a token that expired: the work goes on, and its end is reported with another."""
         claimed.start()
-        server.fail_next("PATCH", "/tasks/")
+        server.fail_next("PATCH", "/tasks/", **how)
         assert claimed.progress(0.5) is False
         assert not claimed.cancelled
 

@@ -25,6 +25,13 @@ def problem(status, slug, **more):
     return httpx.Response(status, json=body, headers={"content-type": "application/problem+json"})
 
 
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
 class Script:
     """An ``ApiManager`` whose answers are written down beforehand."""
 
@@ -228,9 +235,82 @@ def test_an_outage_is_one_line_at_its_begin_and_one_at_its_end(caplog):
     with caplog.at_level(logging.DEBUG, logger="jobroom.client"):
         script.send()
     begun, ended = (record.getMessage() for record in caplog.records)
-    assert re.match(r"server.away url=http://queue.example:8000 reason='.*refused' retrying", begun)
-    assert re.match(r"server.back url=http://queue.example:8000 seconds=\d", ended)
+    assert re.match(
+        r"server\.away url=http://queue.example:8000 reason='.*refused' retrying", begun
+    )
+    assert re.match(r"server\.back url=http://queue.example:8000 seconds=\d", ended)
     assert all(record.exc_info is None for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("name", "no_proxy", "told"),
+    [
+        ("http_proxy", "", " proxy=http://proxy.example:3128 "),
+        ("all_proxy", "", " proxy=http://proxy.example:3128 "),
+        ("http_proxy", "queue.example", None),
+        ("https_proxy", "", None),
+    ],
+)
+def test_an_outage_behind_a_proxy_of_the_environment_names_it(
+    monkeypatch, caplog, name, no_proxy, told
+):
+    monkeypatch.setenv(name, "http://user:secret@proxy.example:3128")
+    monkeypatch.setenv("no_proxy", no_proxy)
+    with pytest.raises(errors.StoreUnavailable):
+        Script(httpx.ConnectError("refused")).send(seconds=0)
+    assert (told in caplog.text) if told else ("proxy=" not in caplog.text)
+    assert "secret" not in caplog.text
+
+
+class Renewing(Script):
+    """An ``ApiManager`` with a new token each time it is asked."""
+
+    base_url = "http://queue.example:8000"
+    asked = 0
+
+    def get_headers(self):
+        self.asked += 1
+        return {"Authorization": f"Bearer t{self.asked}"}
+
+
+def test_a_refused_token_is_asked_for_once_more():
+    script = Renewing(problem(401, "unauthorized"), GOOD)
+    assert script.send() == {"ok": 1}
+    sent = [request.headers["authorization"] for request in script.requests]
+    assert sent == ["Bearer t1", "Bearer t2"]
+
+
+def test_a_new_token_that_is_refused_too_is_an_error():
+    script = Renewing(problem(401, "unauthorized"))
+    with pytest.raises(errors.Unauthorized):
+        script.send()
+    assert len(script.requests) == 2
+
+
+def test_a_token_that_stays_the_same_is_not_sent_again():
+    script = Script(problem(401, "unauthorized"), GOOD)
+    with pytest.raises(errors.Unauthorized):
+        script.send()
+    assert len(script.requests) == 1
+
+
+class Rude(dict):
+    def items(self):
+        raise LookupError("no items")
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({"e": [float("nan")]}, "float at /e/0 is not finite"),
+        ({"a/b": {"~": b""}}, "bytes at /a~1b/~0 is no JSON type"),
+        ({"k": {(1, 2): 3}}, "dict at /k has a key that is a tuple"),
+        (Rude(a=1), "LookupError: no items"),
+    ],
+)
+def test_a_body_that_is_no_json_is_refused_naming_the_place(body, why):
+    with pytest.raises(errors.ValidationFailed, match=why):
+        transport.encode(body)
 
 
 def test_no_secret_is_in_a_log_line_or_a_message(caplog):
@@ -276,6 +356,14 @@ class TestConnection:
         connection = Connection("http://x", lambda: next(tokens))
         assert connection.get_headers() != connection.get_headers()
 
+    @pytest.mark.parametrize("token", ["\u00e9", "", "a b", "secret\n", "\x00", b"secret", 5])
+    def test_a_token_that_no_header_can_carry_is_refused_in_one_sentence(self, token):
+        with pytest.raises(errors.ConfigurationError, match="token") as raised:
+            Connection("http://x", token)
+        assert "secret" not in str(raised.value)
+        with pytest.raises(errors.ConfigurationError, match="token"):
+            Connection("http://x", lambda: token).get_headers()
+
     def test_it_comes_from_the_environment(self, monkeypatch):
         monkeypatch.setenv("JOBROOM_URL", "https://queue.example/")
         monkeypatch.setenv("JOBROOM_TOKEN", "t")
@@ -290,6 +378,8 @@ class TestConnection:
             Connection.from_env()
         with pytest.raises(errors.ConfigurationError, match="http://"):
             Connection("queue.example")
+        with pytest.raises(errors.ConfigurationError, match="http://"):
+            Connection(None)
 
     def test_a_given_client_is_used_and_left_open(self):
         client = httpx.Client()

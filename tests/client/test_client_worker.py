@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
 import threading
-from pathlib import Path
 
 import pytest
+from program import run_program
 from pydantic import BaseModel
 
 import jobroom
@@ -324,61 +320,9 @@ class TestLeaving:
         assert list(stream) == []
 
 
-def run_program(server, body):
-    source = textwrap.dedent("""
-        import os, sys
-        from pydantic import BaseModel
-        from jobroom.client.connection import Connection
-        from jobroom.client.manager import JobManager
-        class Rotate(BaseModel):
-            angle: float = 0.0
-        jobs = JobManager(Connection.from_env())
-        jobs.register(Rotate, room="r1")
-    """) + textwrap.dedent(body)
-    path = str(Path(jobroom.__file__).parent.parent)
-    environment = {
-        **os.environ,
-        "JOBROOM_URL": server.url,
-        "JOBROOM_TOKEN": "admin",
-        "PYTHONPATH": path,
-    }
-    return subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", source],
-        env=environment,
-        timeout=60,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_the_end_of_a_program_is_a_leaving_in_good_order(server):  # C17
     server.add_task(NAME)
     done = run_program(server, "next(jobs.listen()); sys.exit(3)")
     assert (done.returncode, done.stderr) == (3, "")
     assert server.workers == {}
     assert [task["status"] for task in server.tasks.values()] == ["pending"]
-
-
-def test_a_forked_child_is_a_worker_of_its_own(server):
-    server.add_task(NAME)
-    done = run_program(
-        server,
-        """
-        mine = jobs.listen()
-        parent = jobs.worker.id
-        child = os.fork()
-        if child == 0:
-            task = next(jobs.listen())
-            assert jobs.worker.id not in {None, parent}
-            task.start(); task.complete()
-            jobs.close()
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-        assert jobs.worker.id == parent
-        """,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(server.asked("POST", "/workers$")) == 2
-    assert len(server.asked("DELETE", "/workers/")) == 2
-    assert [task["status"] for task in server.tasks.values()] == ["completed"]

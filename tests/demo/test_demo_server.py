@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -47,7 +48,8 @@ def test_a_folder_is_removed_although_a_file_comes_late(
     """A worker that is ending too may still write between two looks at the folder."""
     folder = tmp_path / "jobroom-demo-x"
     folder.mkdir()
-    remove, calls = server.shutil.rmtree, []
+    remove = shutil.rmtree
+    calls: list[Path] = []
 
     def remove_late(path: Path, *, ignore_errors: bool) -> None:
         calls.append(path)
@@ -56,7 +58,7 @@ def test_a_folder_is_removed_although_a_file_comes_late(
             folder.mkdir()
             (folder / "late.log").write_text("x", "utf-8")
 
-    monkeypatch.setattr(server.shutil, "rmtree", remove_late)
+    monkeypatch.setattr(shutil, "rmtree", remove_late)
     server.remove_folder(folder)
     assert not folder.exists()
     assert len(calls) == 2

@@ -162,3 +162,23 @@ def test_a_database_of_something_else_is_refused_and_left_alone(tmp_path: Path) 
     mode = connection.execute("PRAGMA journal_mode").fetchone()
     connection.close()
     assert (tables, mode) == ([("users",)], ("delete",))
+
+
+def test_a_disk_that_is_full_at_the_first_start_is_one_sentence(tmp_path: Path) -> None:
+    """Case C38: start-up refuses with one clear sentence."""
+    code = (
+        "import resource, signal, sys\n"
+        "from jobroom.service.queue import JobQueue\n"
+        "from jobroom.settings import JobLibSettings\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
+        "try:\n"
+        "    JobQueue.open(JobLibSettings(database_url=sys.argv[1]))\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__, error)\n"
+    )
+    url = f"sqlite:///{tmp_path / 'queue.db'}"
+    done = subprocess.run(
+        [sys.executable, "-c", code, url], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("ConfigurationError The database"), done.stdout + done.stderr

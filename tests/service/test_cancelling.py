@@ -185,3 +185,33 @@ def test_a_retried_task_that_the_worker_claims_again_is_not_to_be_stopped(
     desk.retry(bob, running)
     desk.run_one(alice)
     assert desk.beat(alice) == []
+
+
+def test_a_worker_that_cancels_its_own_task_is_not_told_to_stop_it(desk, alice, running) -> None:
+    """It named itself in the report, and so it knows."""
+    desk.report(alice, running, "cancelled", worker_id="alice")
+    assert desk.beat(alice) == []
+
+
+def test_a_repeat_in_the_workers_own_name_ends_the_telling(desk, alice, running) -> None:
+    """Rules, *Cancel*: until it reports on it; a repeat without a name may be the creator's."""
+    desk.report(alice, running, "cancelled")
+    desk.report(alice, running, "cancelled")
+    assert desk.beat(alice) == [running.id]
+    desk.report(alice, running, "cancelled", worker_id="alice")
+    assert desk.beat(alice) == []
+
+
+def test_a_second_notice_renews_the_first_ones_time(desk, alice, bob) -> None:
+    """The task was taken from the worker, and then cancelled: ten minutes from the last word on."""
+    job = desk.job(alice, on_worker_lost="requeue", timeout_seconds=5)
+    task = desk.submit(bob, job)
+    desk.run_one(alice)
+    desk.wait(6)
+    desk.sweep()
+    desk.wait(500)
+    desk.report(bob, task, "cancelled")
+    desk.wait(599)
+    assert desk.beat(alice) == [task.id]
+    desk.wait(1)
+    assert desk.beat(alice) == []

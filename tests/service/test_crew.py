@@ -201,3 +201,40 @@ def test_one_instance_that_leaves_never_hurts_the_other(desk, alice, bob) -> Non
     assert desk.get(bob, of_a).status == "failed"
     assert desk.get(bob, of_b).status == "running"
     assert desk.listed(bob) == [job.full_name]
+
+
+def test_a_sleeping_worker_that_registers_its_hidden_job_again_is_welcome(
+    desk, alice, rotate
+) -> None:
+    """Contract, *Losing a worker*: its links sleep; *Jobs*: a hidden job comes back, 201."""
+    desk.wait(61)
+    desk.sweep()
+    assert desk.listed(alice) == []
+    again = desk.register(alice)
+    assert (again.created, again.worker_id) == (True, "alice")
+    assert desk.listed(alice) == [rotate.full_name]
+    assert not desk.register(alice).created
+
+
+def test_a_sleeping_worker_may_bring_its_hidden_job_back_with_another_schema(
+    desk, alice, rotate
+) -> None:
+    """Contract, *Jobs*: a hidden job may come back with another schema: 201."""
+    desk.wait(61)
+    desk.sweep()
+    again = desk.register(alice, schema='{"type":"object"}')
+    assert again.created
+    assert again.view.job.schema_version == rotate.schema_version + 1
+
+
+@pytest.mark.parametrize("status", [None, "completed", "failed", "pending", "cancelled"])
+def test_a_report_by_an_admin_is_no_heartbeat_of_the_holder(
+    desk, alice, bob, admin, status
+) -> None:
+    """The worker may be dead all the same, and its other tasks wait for it to be lost."""
+    job = desk.job(alice, on_worker_lost="requeue", max_attempts=3)
+    task = desk.submit(bob, job)
+    desk.run_one(alice)
+    desk.wait(100)
+    desk.report(admin, task, status)
+    assert not only(desk, alice).alive

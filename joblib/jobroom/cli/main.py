@@ -104,19 +104,16 @@ def upgrade() -> None:
         settings = read_settings()
         opened = dialect.open_database(settings)
         before = migrate.current(opened)
-        with _saying_what_to_check(opened.location):
-            migrate.prepare(opened)
+        migrate.prepare(opened)
         typer.echo(f"{opened.location}: {before or 'empty'} -> {migrate.HEAD}")
 
 
 @contextmanager
 def _saying_what_to_check(location: str) -> Iterator[None]:
     """To try again in a moment, as a client is told, does not help who owns the file."""
-    from sqlalchemy.exc import DBAPIError
-
     try:
         yield
-    except (StoreUnavailable, DBAPIError) as error:
+    except StoreUnavailable as error:
         raise StoreUnavailable(
             f"The database {location} cannot be written: check that its disk has room, that you"
             " may write the file and its folder, and that no other process keeps it busy."

@@ -12,7 +12,7 @@ from jobroom.errors import ConfigurationError
 
 Token = str | Callable[[], str]
 
-RENEW_TOKEN = (
+ON_REFUSAL = (
     "Put a good one into JOBROOM_TOKEN and start again, or give the Connection a callable that"
     " fetches a fresh one."
 )
@@ -44,7 +44,7 @@ class Connection:
     def __init__(
         self, base_url: str, token: Token | None = None, *, http: httpx.Client | None = None
     ) -> None:
-        if not isinstance(base_url, str) or not base_url.startswith(("http://", "https://")):
+        if not str(base_url).startswith(("http://", "https://")):
             raise ConfigurationError(
                 "The server's address must begin with http:// or https://; set JOBROOM_URL so."
             )
@@ -98,7 +98,7 @@ class Connection:
 
 
 def bearer(token: str | None) -> dict[str, str]:
-    """Return the header of a token, nothing for None; ``ConfigurationError`` if none can hold it."""
+    """Return the header of a token, none for None; ``ConfigurationError`` if no header holds it."""
     if token is None:
         return {}
     if not isinstance(token, str):

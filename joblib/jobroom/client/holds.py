@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class Hold:
-    """One held task; ``attempt`` and ``worker_id`` are the fence for its reports."""
+    """One held task; ``attempt`` and ``worker_id`` are the fence for its reports.
+
+    Only the process that claimed it speaks for it: a forked child has a copy, and no say.
+    """
 
     task_id: str
     worker_id: str
     attempt: int | None
     started: bool = False
     cancelled: bool = False
+    pid: int = field(default_factory=os.getpid)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process is the one that claimed the task."""
+        return self.pid == os.getpid()
 
     @property
     def fence(self) -> dict[str, str | int]:

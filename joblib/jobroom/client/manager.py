@@ -3,45 +3,34 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import math
 import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
+from jobroom.client import options as job_options
+from jobroom.client import result as results
 from jobroom.client.connection import ApiManager
 from jobroom.client.extension import category_of
-from jobroom.client.stream import LONGEST_WAIT_SECONDS, TaskStream
+from jobroom.client.options import JobOptions
+from jobroom.client.stream import LONGEST_WAIT_SECONDS, TaskStream, checked_interval
 from jobroom.client.transport import Json
-from jobroom.client.worker import ProcessWorker, Registration
+from jobroom.client.worker import ProcessWorker
 from jobroom.domain.lifecycle import is_terminal
+from jobroom.domain.names import GLOBAL_ROOM
 from jobroom.errors import JobNotFound, ValidationFailed
 
-GLOBAL_ROOM = "@global"
 SPARE_JOIN_SECONDS = 2.0
 LONGEST_POLL_SECONDS = 20.0
 SHORTEST_LOOK_SECONDS = 0.5
 
 Class = TypeVar("Class", bound=type[BaseModel])
-
-
-class JobOptions(TypedDict, total=False):
-    """What a registration may say beside class and room; the contract's words."""
-
-    description: str
-    max_attempts: int
-    on_worker_lost: Literal["fail", "requeue"]
-    order: Literal["fifo", "fair"]
-    retry_delay_seconds: float
-    timeout_seconds: float
-    claim_timeout_seconds: float
-    result_ttl_seconds: float
-    validate: bool
-    replace: bool
 
 
 class JobManager(Mapping[str, type[BaseModel]]):
@@ -98,22 +87,15 @@ class JobManager(Mapping[str, type[BaseModel]]):
         A decorator, with arguments or without, and a plain call. Raises ``SchemaConflict`` if
         the job exists with another schema, ``Forbidden`` if the token may not do this.
         """
+        place = GLOBAL_ROOM if room is None else room
+        job_options.check_options(options)
+        job_options.check_room(place)
 
         def decorator(cls: Class) -> Class:
-            self._register(cls, GLOBAL_ROOM if room is None else room, options)
+            self.worker.register(job_options.registration_of(cls, place, options))
             return cls
 
         return decorator if task_class is None else decorator(task_class)
-
-    def _register(self, cls: type[BaseModel], room: str, options: JobOptions) -> None:
-        if not issubclass(cls, BaseModel):
-            raise TypeError(f"A job is a pydantic class (BaseModel), and {cls!r} is none.")
-        category = category_of(cls)
-        schema = cls.model_json_schema()
-        job = {"category": category, "name": cls.__name__, "schema": schema, **options}
-        self.worker.register(
-            f"{room}:{category}:{cls.__name__}", Registration(cls=cls, room=room, job=job)
-        )
 
     # Working
 
@@ -122,10 +104,20 @@ class JobManager(Mapping[str, type[BaseModel]]):
 
         ``interval`` is the longest pause between two looks for work, in seconds. Heartbeats go
         on in the background from here on.
+
+        While the main thread iterates and nobody else handles SIGTERM, the first one stops all
+        streams of this manager: the running task finishes, what was claimed and not started is
+        handed back, and the end of the program (or of the ``with`` block) signs the worker off.
+        A second SIGTERM ends the program at once, and so does the first after the stream's end.
+        Ctrl-C while waiting for work is raised as ``KeyboardInterrupt``; the stream may go on.
+        A token that the server refuses is raised as ``Unauthorized``, which ends the stream.
         """
+        checked_interval(interval)
         worker_id = self.worker.arrive()
         self.worker.start_beating()
-        stream = TaskStream(self.api, worker_id, interval, worker=self.worker)
+        stream = TaskStream(
+            self.api, worker_id, interval, worker=self.worker, stop_all=self._stop_all
+        )
         self._streams.add(stream)
         return stream
 
@@ -159,6 +151,8 @@ class JobManager(Mapping[str, type[BaseModel]]):
         own room. A lost answer is asked for again with the same idempotency key: one call never
         makes two tasks.
         """
+        if room is not None:
+            job_options.check_room(room)
         full_name, arguments = self._job_and_payload(job, payload, fields, room)
         options = {
             "priority": priority or None,
@@ -196,17 +190,23 @@ class JobManager(Mapping[str, type[BaseModel]]):
     ) -> tuple[str, dict[str, Any]]:
         given = dict(payload or {})
         if isinstance(job, BaseModel):
-            given, job = {**job.model_dump(mode="json"), **given}, type(job)
+            given, job = {**results.plain(job), **given}, type(job)
         if not isinstance(job, str):
             job = self._name_of(job, room)
         return job, {**given, **fields}
 
     def _name_of(self, cls: type[BaseModel], room: str | None) -> str:
-        registered = [name for name, known in self.worker.jobs.items() if known.cls is cls]
-        own = [name for name in registered if name.partition(":")[0] == room]
-        names = own or registered
-        if len(names) > 1:
+        known = {one.room: name for name, one in self.worker.jobs.items() if one.cls is cls}
+        if room is None and len(known) > 1:
             raise JobNotFound(f"{cls.__name__} is registered in several rooms: name one of them.")
+        # A room sees its own jobs and the global ones.
+        seen = [known[one] for one in (room, GLOBAL_ROOM) if one in known]
+        if room is not None and known and not seen:
+            raise JobNotFound(
+                f"{cls.__name__} is not registered in room {room!r}, only in {', '.join(known)}:"
+                " register it there, or submit it where it is."
+            )
+        names = seen or list(known.values())
         return names[0] if names else f"{GLOBAL_ROOM}:{category_of(cls)}:{cls.__name__}"
 
     # Going
@@ -217,9 +217,14 @@ class JobManager(Mapping[str, type[BaseModel]]):
         Waits for a claim under way (the interval of ``listen``, at most 10 seconds). Never
         raises; the jobs stay registered here, and ``listen`` comes back with all of them.
         """
+        self._stop_all()
+        self.worker.leave(claim_seconds=LONGEST_WAIT_SECONDS + SPARE_JOIN_SECONDS)
+        for stream in tuple(self._streams):
+            stream.close()
+
+    def _stop_all(self) -> None:
         for stream in tuple(self._streams):
             stream.stop()
-        self.worker.leave(claim_seconds=LONGEST_WAIT_SECONDS + SPARE_JOIN_SECONDS)
 
     def close(self) -> None:
         """Disconnect for good."""
@@ -240,7 +245,8 @@ def _farewell(manager: JobManager) -> Callable[[], None]:
         # A forked child has no worker to sign off but one of its own making.
         there = known()
         if there is not None and (pid == os.getpid() or there.worker.id is not None):
-            there.disconnect()
+            with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C: end without waiting
+                there.disconnect()
 
     return disconnect
 

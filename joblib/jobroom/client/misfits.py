@@ -8,6 +8,7 @@ longer and longer; after eight times (some 45 seconds) nobody else was there, an
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 MOST_HAND_BACKS = 8
@@ -30,6 +31,6 @@ class Misfits:
         return self._times[task_id]
 
 
-def pause_after(times: int) -> float:
-    """Return the seconds to leave the task to others after so many hand-backs."""
-    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (times - 1))
+def pause(times: int) -> None:
+    """Leave the task to others, the longer the more often it was handed back."""
+    time.sleep(min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (times - 1)))

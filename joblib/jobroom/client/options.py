@@ -61,12 +61,16 @@ def registration_of(cls: object, room: str, options: JobOptions) -> Registration
     return Registration(cls, room, {**job, **options})
 
 
-def check(room: str, options: Mapping[str, Any]) -> None:
-    """Raise ``TypeError`` for an option that there is not, ``InvalidRoomId`` for a bad room."""
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise ``TypeError`` for an option that there is not, naming the nearest one."""
     for option in options.keys() - set(KNOWN):
         near = difflib.get_close_matches(option, KNOWN, n=1)
         choice = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(KNOWN)}."
         raise TypeError(f"register() has no option {option!r}; {choice}")
+
+
+def check_room(room: object) -> None:
+    """Raise ``TypeError`` for what is no str, ``InvalidRoomId`` for a room that cannot be."""
     if not isinstance(room, str):
         raise TypeError(f"A room is a str; what was given is of the type {type(room).__name__}.")
     names.check_room(room)

@@ -11,26 +11,31 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import os
 import queue
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Self
 
 from pydantic import ValidationError
 
 from jobroom.client import connection, failure
+from jobroom.client.sigterm import SigtermGuard
 from jobroom.client.task import ClaimedTask
 from jobroom.client.transport import Json, Patience
 from jobroom.client.worker import BRIEF, ProcessWorker
-from jobroom.errors import JobroomError
+from jobroom.errors import JobroomError, Unauthorized
 
 log = logging.getLogger("jobroom.client")
 
 CLAIM_TIMEOUT_SECONDS = 10.0
 LONGEST_WAIT_SECONDS = 10
 """How long one claim may be held open, so that leaving in good order takes no longer either."""
+LONGEST_CLAIM_DELAY_SECONDS = 2.0
+"""The longest pause between two tries in an outage: tasks may wait when the server is back."""
 HONOURED_SHARE = 0.9
 SIGNALS_SECONDS = 0.25
 
@@ -39,6 +44,8 @@ class TaskStream(Iterator[ClaimedTask]):
     """Iterates over claimed tasks; ``polling_interval`` is the longest pause between two looks.
 
     A server that can hold a claim open answers as soon as there is work, without any pause.
+    ``stop_all`` is what the first SIGTERM does; without it, it stops this stream. The iteration
+    ends in a forked child, whose parent holds the tasks.
     """
 
     def __init__(
@@ -48,13 +55,19 @@ class TaskStream(Iterator[ClaimedTask]):
         polling_interval: float = 2.0,
         *,
         worker: ProcessWorker | None = None,
+        stop_all: Callable[[], None] | None = None,
     ) -> None:
         self.api = api
-        self.interval = polling_interval
+        self.interval = checked_interval(polling_interval)
         self._worker = ProcessWorker(api, adopted=worker_id) if worker is None else worker
         self._looks: set[_Look] = set()
         self._lock = threading.Lock()
         self._stopped = False
+        self._stop_all = self.stop if stop_all is None else stop_all
+        self._pid = os.getpid()
+        self._guard = SigtermGuard(_stopper(self))
+        # A loop that was left by break forgets its stream, and SIGTERM means what it did before.
+        weakref.finalize(self, self._guard.lower).atexit = False
 
     @property
     def worker_id(self) -> str | None:
@@ -65,21 +78,29 @@ class TaskStream(Iterator[ClaimedTask]):
         return self
 
     def __next__(self) -> ClaimedTask:
-        if self._stopped:
+        if self._stopped or self._pid != os.getpid():
+            self.close()
             raise StopIteration
+        self._guard.raise_it()
+        try:
+            found = self._look()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None  # without the places where we waited
+        if isinstance(found, ClaimedTask):
+            return found
+        self.close()
+        raise StopIteration if found is None else _told(found)
+
+    def _look(self) -> ClaimedTask | Exception | None:
         look = _Look(self._worker, self.interval)
         try:
             self._begin(look)
-            found = look.wait()
+            return look.wait()
         except BaseException:
             look.abandon()
             look.take_back()
+            self._guard.lower()
             raise
-        if isinstance(found, Exception):
-            raise found
-        if found is None:
-            raise StopIteration
-        return found
 
     def _begin(self, look: _Look) -> None:
         look.start()
@@ -95,6 +116,39 @@ class TaskStream(Iterator[ClaimedTask]):
         for look in tuple(self._looks):
             look.abandon()
 
+    def close(self) -> None:
+        """Stop for good; SIGTERM means again what it did before."""
+        self.stop()
+        self._guard.lower()
+
+
+def checked_interval(seconds: float) -> float:
+    """Return a good interval; raises ``TypeError`` or ``ValueError`` for others."""
+    if not isinstance(seconds, int | float):
+        raise TypeError(f"The interval is a number of seconds, not a {type(seconds).__name__}.")
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"The interval must be 0 seconds or more, and finite; it is {seconds}.")
+    return seconds
+
+
+def _stopper(stream: TaskStream) -> Callable[[], bool]:
+    known = weakref.ref(stream)
+
+    def stop() -> bool:
+        there = known()
+        if there is not None:
+            there._stop_all()  # noqa: SLF001  # our own, from inside a signal handler
+        return there is not None
+
+    return stop
+
+
+def _told(trouble: Exception) -> Exception:
+    """Return what the loop is told: an error of ours without our frames, others as they are."""
+    if isinstance(trouble, Unauthorized):
+        return Unauthorized(f"{trouble} {connection.ON_REFUSAL}", errors=trouble.errors)
+    return trouble.with_traceback(None) if isinstance(trouble, JobroomError) else trouble
+
 
 class _Look(threading.Thread):
     """Looks for one task until there is one or nobody waits for it any more."""
@@ -107,7 +161,11 @@ class _Look(threading.Thread):
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._abandoned = False
         self._patience = Patience(
-            math.inf, timeout=CLAIM_TIMEOUT_SECONDS, pause=self._pause, outlive_seconds=math.inf
+            math.inf,
+            timeout=CLAIM_TIMEOUT_SECONDS,
+            pause=self._pause,
+            outlive_seconds=math.inf,
+            longest_delay=LONGEST_CLAIM_DELAY_SECONDS,
         )
 
     def wait(self) -> ClaimedTask | Exception | None:

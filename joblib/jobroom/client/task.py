@@ -12,9 +12,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
-from jobroom.client import failure
+from jobroom.client import connection, failure, misfits
+from jobroom.client import result as results
 from jobroom.client.holds import Hold
-from jobroom.client.problems import NotJson
+from jobroom.client.problems import NotJson, UnexpectedAnswer
 from jobroom.client.transport import ONCE, Json, Patience
 from jobroom.client.worker import BRIEF, ProcessWorker
 from jobroom.errors import (
@@ -59,6 +60,7 @@ class ClaimedTask(BaseModel):
     created_at: datetime
     attempt: int | None = None
     worker_id: str | None = None
+    schema_version: int | None = None
 
     _worker: ProcessWorker | None = PrivateAttr(default=None)
     _hold: Hold | None = PrivateAttr(default=None)
@@ -78,25 +80,18 @@ class ClaimedTask(BaseModel):
         """Run the registered class on the payload and report how it ended.
 
         Whatever goes wrong in there fails this task alone. ``KeyboardInterrupt`` and
-        ``SystemExit`` hand the task back, or fail it, and go on their way.
+        ``SystemExit`` hand the task back, or fail it, and go on their way. A process that was
+        forked in there reports nothing. A payload that was checked by another version of the
+        schema and does not fit is handed back instead (see ``misfits``).
         """
         if self._worker is None:
             self.bind(vis.jobs.worker)
-        if not self._try_to_report(status="running"):
+        if self._is_handed_on() or not self._try_to_report(status="running"):
             return
         self._held().started = True
         token = _running.set(self)
         try:
-            result = self._work(vis, **kwargs)
-        except _Refused as refused:
-            self._end(status="failed", error=failure.cut(str(refused)), final=True)
-        except Exception as raised:  # noqa: BLE001  # the user's code may raise anything
-            self._end(status="failed", error=failure.text_of(raised))
-        except BaseException as raised:
-            self._stop_short(raised)
-            raise
-        else:
-            self._end_well(result)
+            self._run_to_its_end(vis, **kwargs)
         finally:
             _running.reset(token)
 
@@ -109,12 +104,15 @@ class ClaimedTask(BaseModel):
     def progress(self, fraction: float | None, message: str | None = None) -> bool:
         """Report how far the work is (0 to 1); False if that was not noted.
 
-        Never raises for a server that is away or a task that was taken: see ``cancelled``.
+        Never raises for a server that is away, a token that expired, or a task that was taken
+        (see ``cancelled``).
         """
+        if self._is_elsewhere():
+            return False
         changes = {"progress": fraction, "message": message}
         try:
             self._report(ONCE, **{key: new for key, new in changes.items() if new is not None})
-        except (StoreUnavailable, TooManyRequests):
+        except (StoreUnavailable, TooManyRequests, Unauthorized, UnexpectedAnswer):
             return False
         except (Conflict, NotFound, Forbidden):
             self._held().cancelled = True
@@ -123,19 +121,56 @@ class ClaimedTask(BaseModel):
 
     def complete(self, result: Any = None) -> Json:
         """Report success."""
-        changes = {"status": "completed"} if result is None else _completed(result)
-        return self._last_report(REPORT, changes)
+        changes = {} if result is None else {"result": results.plain(result)}
+        return self._last_report(REPORT, {"status": "completed", **changes})
 
     def fail(self, error: str, *, final: bool = False) -> Json:
         """Report failure; ``final`` leaves no further attempt."""
-        changes = {"status": "failed", "error": failure.cut(error)}
-        return self._last_report(REPORT, {**changes, "final": True} if final else changes)
+        return self._last_report(REPORT, self._failed(error, final=final))
 
     def release(self) -> None:
         """Hand the task back, for any worker to claim."""
         self._bound().hand_back(self._held())
 
     # Running
+
+    def _is_handed_on(self) -> bool:
+        """Whether the task is for a worker of another version, and is not run here."""
+        registration = self._bound().jobs.get(self.job_name)
+        served = None if registration is None else registration.schema_version
+        if None in (served, self.schema_version) or served == self.schema_version:
+            return False
+        try:
+            self._build()
+        except _Refused as refused:
+            why = f"It is of version {self.schema_version}, served here is {served}. {refused}"
+            self._hand_on(why)
+            return True
+        except Exception:  # noqa: BLE001  # a user's validator; it is told when the task is run
+            return False
+        return False
+
+    def _hand_on(self, why: str) -> None:
+        times = self._bound().misfits.note(self.id)
+        if times is None:
+            self._end(**self._failed(f"No other worker took this task. {why}", final=True))
+            return
+        if times == 1:
+            log.warning("task.handed_back task=%s job=%s reason=%r", self.id, self.job_name, why)
+        self._end(status="pending")
+        misfits.pause(times)
+
+    def _run_to_its_end(self, vis: Any, **kwargs: Any) -> None:
+        try:
+            result = self._work(vis, **kwargs)
+        except BaseException as raised:
+            if not self._is_elsewhere():
+                self._end_badly(raised)
+                if isinstance(raised, Exception):
+                    return
+            raise
+        if not self._is_elsewhere():
+            self._end_well(result)
 
     def _work(self, vis: Any, **kwargs: Any) -> Any:
         extension = self._build()
@@ -165,25 +200,42 @@ class ClaimedTask(BaseModel):
             try:
                 self._bound().hand_back(self._held())
             except Conflict:  # the job does not let a started task be taken back
-                self._last_report(BRIEF, {"status": "failed", "error": error})
+                self._last_report(BRIEF, self._failed(error))
         except JobroomError as refusal:
             log.warning("task.left_behind task=%s reason=%r", self.id, str(refusal))
 
     # Reporting
 
     def _end_well(self, result: Any) -> None:
-        if result is None:
-            self._end(status="completed")
-            return
+        carried = None
         try:
-            self._end(**_completed(result))
+            carried = results.plain(result)
+            changes = {} if result is None else {"result": carried}
+            self._end(status="completed", **changes)
         except NotJson as refusal:
-            log.warning("result_not_kept task=%s reason=%r", self.id, str(refusal))
-            self._end(status="completed")
+            error = f"the result is not JSON: {results.why_not(carried, refusal)}"
         except PayloadTooLarge as refusal:
-            self._end(status="failed", error=f"result too large: {refusal}", final=True)
+            error = f"result too large: {refusal}"
         except InvalidInput as refusal:
-            self._end(status="failed", error=f"result refused: {refusal}", final=True)
+            error = f"result refused: {refusal}"
+        else:
+            return
+        self._end(**self._failed(error, final=True))  # another run would come to the same
+
+    def _end_badly(self, raised: BaseException) -> None:
+        if isinstance(raised, _Refused):
+            self._end(**self._failed(str(raised), final=True))
+        elif isinstance(raised, Exception):
+            self._end(**self._failed(failure.text_of(raised)))
+        else:
+            self._stop_short(raised)
+
+    def _failed(self, error: str, *, final: bool = False) -> dict[str, Any]:
+        """Return the report of a failure, and tell the log of it."""
+        line = failure.first_line(error)
+        log.warning("task.failed task=%s job=%s error=%r", self.id, self.job_name, line)
+        changes = {"status": "failed", "error": failure.cut(error)}
+        return {**changes, "final": True} if final else changes
 
     def _end(self, **changes: Any) -> None:
         if self._try_to_report(**changes):
@@ -199,23 +251,30 @@ class ClaimedTask(BaseModel):
             )
             self._held().cancelled = True
             self._bound().holds.drop(self._held())
-        except Unauthorized:
-            raise
+        except Unauthorized as refusal:
+            log.warning(
+                "token.refused task=%s status=%s reason=%r next=%r",
+                *(self.id, changes["status"], str(refusal), connection.ON_REFUSAL),
+            )
+            self._let_go()
         except JobroomError as trouble:
             if "result" in changes and isinstance(trouble, InvalidInput | PayloadTooLarge):
                 raise
-            self._give_up(changes["status"], trouble)
+            log.warning(
+                "report.given_up task=%s status=%s reason=%r",
+                *(self.id, changes["status"], str(trouble)),
+            )
+            self._let_go()
         else:
             return True
         return False
 
-    def _give_up(self, status: str, trouble: JobroomError) -> None:
-        log.error("report.given_up task=%s status=%s reason=%r", self.id, status, str(trouble))
+    def _let_go(self) -> None:
         self._bound().holds.drop(self._held())
         # While its worker beats, the task would stay as it is for ever: a new worker goes on,
         # and the task of the old one is settled by its job's policy.
         with contextlib.suppress(WorkerNotFound):  # not ours to replace
-            self._bound().replace(self._held().worker_id)
+            self._bound().replace(self._held().worker_id, told=True)
 
     def _last_report(self, patience: Patience, changes: Mapping[str, Any]) -> Json:
         answer = self._report(patience, **changes)
@@ -234,9 +293,9 @@ class ClaimedTask(BaseModel):
     def _held(self) -> Hold:
         if self._hold is None:
             raise RuntimeError("This task belongs to no worker yet: bind() it, or run it with vis.")
+        if self._is_elsewhere():
+            raise RuntimeError("Another process claimed this task: only that one reports on it.")
         return self._hold
 
-
-def _completed(result: Any) -> dict[str, Any]:
-    plain = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
-    return {"status": "completed", "result": plain}
+    def _is_elsewhere(self) -> bool:
+        return self._hold is not None and not self._hold.is_ours

@@ -70,7 +70,7 @@ def encode(body: Mapping[str, Any]) -> bytes:
     """Return the body as JSON; raises ``NotJson`` for what JSON cannot carry."""
     try:
         text = json.dumps(body, allow_nan=False, separators=(",", ":"))
-    except Exception as failure:  # noqa: BLE001  # a user's types may raise anything
+    except Exception as failure:  # a user's types may raise anything
         why = result.why_not(body, failure)
         raise problems.NotJson(f"This cannot be sent as JSON: {why}.") from failure
     return text.encode()

@@ -13,16 +13,14 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-from pydantic import BaseModel
+from dataclasses import dataclass, field, replace
 
 from jobroom.client import connection
 from jobroom.client.api import Api
 from jobroom.client.heart import Heart
 from jobroom.client.holds import Hold, Holds
+from jobroom.client.misfits import Misfits
+from jobroom.client.options import Registration
 from jobroom.client.transport import CALL, ONCE, Json, Patience
 from jobroom.errors import (
     Forbidden,
@@ -44,15 +42,6 @@ ROUNDS = 5
 FORGETFUL = "The server forgot each new worker at once; is it being reset?"
 BRIEF = Patience(5.0, timeout=5.0)
 """For what is said on the way out: a server that is away must not keep the program from ending."""
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """A job as this process registered it, to be said again by a new worker."""
-
-    cls: type[BaseModel]
-    room: str
-    job: Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -82,6 +71,7 @@ class ProcessWorker:
         self._lock = threading.RLock()
         self._instance = _Instance(self._adopted)
         self.holds = Holds()
+        self.misfits = Misfits()
         self._heart: Heart | None = None
         self._claimers_lock = threading.Lock()
         self._claimers: set[threading.Thread] = set()
@@ -108,7 +98,7 @@ class ProcessWorker:
             self._left = False
             return self._ensure(patience)
 
-    def register(self, full_name: str, registration: Registration) -> Json:
+    def register(self, registration: Registration) -> None:
         """Register a job for this worker; raises if the server refuses it."""
         self._mind_the_fork()
         with self._lock:
@@ -116,12 +106,11 @@ class ProcessWorker:
             for _ in range(ROUNDS):
                 worker_id = self._ensure(CALL)
                 try:
-                    answer = self._link(worker_id, full_name, registration, CALL)
+                    self._link(worker_id, registration, CALL)
                 except WorkerNotFound:
                     self._replace(worker_id)
                     continue
-                self.jobs[full_name] = registration
-                return answer
+                return
         raise WorkerNotFound(FORGETFUL)
 
     def start_beating(self) -> None:
@@ -157,18 +146,17 @@ class ProcessWorker:
     def _link_all(self, worker_id: str, patience: Patience) -> None:
         for full_name in sorted(self.jobs.keys() - self._instance.linked):
             try:
-                self._link(worker_id, full_name, self.jobs[full_name], patience)
+                self._link(worker_id, self.jobs[full_name], patience)
             except (Forbidden, InvalidInput, SchemaConflict) as refusal:
                 log.warning("job.not_registered_again job=%s reason=%r", full_name, str(refusal))
                 self._instance.linked.add(full_name)
 
-    def _link(
-        self, worker_id: str, full_name: str, registration: Registration, patience: Patience
-    ) -> Json:
+    def _link(self, worker_id: str, registration: Registration, patience: Patience) -> None:
         job = {**registration.job, "worker_id": worker_id}
         answer = self.api.register(registration.room, job, patience=patience)
-        self._instance.linked.add(full_name)
-        return answer
+        version = answer.get("schema_version")
+        self.jobs[registration.full_name] = replace(registration, schema_version=version)
+        self._instance.linked.add(registration.full_name)
 
     def _note_timeout(self, answer: Json) -> None:
         seconds = answer.get("timeout_seconds")
@@ -233,16 +221,17 @@ class ProcessWorker:
             return False
         return True
 
-    def replace(self, worker_id: str) -> None:
-        """Forget a worker that the server does not know any more, and what it held."""
+    def replace(self, worker_id: str, *, told: bool = False) -> None:
+        """Forget a worker and what it held; ``told``: the log says already why."""
         with self._lock:
-            self._replace(worker_id)
+            self._replace(worker_id, told=told)
 
-    def _replace(self, worker_id: str) -> None:
+    def _replace(self, worker_id: str, *, told: bool = False) -> None:
         if self._adopted is not None:
             raise WorkerNotFound("The server does not know this worker (any more).")
         if self._instance.id == worker_id and not self._left:
-            log.warning("worker.lost worker=%s next=%r", worker_id, "a new worker takes over")
+            if not told:
+                log.warning("worker.lost worker=%s next=%r", worker_id, "a new worker takes over")
             self._instance = _Instance(timeout_seconds=self._instance.timeout_seconds)
         self.holds.lose(worker_id)
 

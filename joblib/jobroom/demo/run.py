@@ -57,8 +57,12 @@ def run(options: Options, console: Console | None = None) -> int:
     """Run the demo and return its exit code: 0 only if every task completed with a right result."""
     console = console or Console(highlight=False)
     try:
-        with Signals() as signals, _workspace(options.keep) as folder, Children(folder) as children:
-            _Run(options, console, signals, folder, children).play()
+        with Signals() as signals:
+            # Before the folder: this takes a while, and until the server has started a kill
+            # leaves the folder behind.
+            _load_server_parts()
+            with _workspace(options.keep) as folder, Children(folder) as children:
+                _Run(options, console, signals, folder, children).play()
     except Interrupted as stopped:
         console.print(Text("Stopped as you asked: server and workers have ended."))
         return stopped.exit_code
@@ -114,10 +118,10 @@ class _Run:
 
     def play(self) -> None:
         """Do it all; raises ``DemoError`` for what goes wrong and ``Interrupted`` on Ctrl-C."""
-        _require_server_parts()
-        token = self._token("scientist")
-        with closing(Rest(self._url, token)) as rest:
-            self._start_server(rest)
+        self._start_server()
+        with closing(Rest(self._url, self._token("scientist"))) as rest:
+            self._wait_for("The server did not become ready", rest.is_ready)
+            self._say(f"server ready at {self._url}, with a SQLite file")
             workers = self._start_workers(rest)
             planned = scans.plan_scans(self._options.tasks)
             submitted = {self._look(partial(rest.submit, scan)): scan for scan in planned}
@@ -126,7 +130,7 @@ class _Run:
         self._conclude(followed)
 
     def _token(self, sub: str) -> str:
-        from jobroom import tokens  # needs the server's parts, which are known to be there by now
+        from jobroom import tokens  # loaded by now
 
         return tokens.issue_token(self._secret, sub=sub, rooms=[ROOM], hours=TOKEN_HOURS)
 
@@ -134,7 +138,7 @@ class _Run:
         seconds = time.monotonic() - self._began
         self._console.print(Text(f"{seconds:5.1f} s  ", style="dim").append(sentence, style="none"))
 
-    def _start_server(self, rest: Rest) -> None:
+    def _start_server(self) -> None:
         self._children.start(
             "server",
             (
@@ -145,8 +149,6 @@ class _Run:
             ZNDRAW_JOBLIB_DATABASE_URL="sqlite:///jobroom.db",
             ZNDRAW_JOBLIB_JWT_SECRET=self._secret,
         )
-        self._wait_for("The server did not become ready", rest.is_ready)
-        self._say(f"server ready at {self._url}, with a SQLite file")
 
     def _start_workers(self, rest: Rest) -> dict[str, str]:
         count = self._options.workers
@@ -246,13 +248,14 @@ class Movement:
             raise DemoError(message, log=children.last_lines())
 
 
-def _require_server_parts() -> None:
+def _load_server_parts() -> None:
     missing = [name for name in SERVER_PARTS if find_spec(name) is None]
     if missing:
         raise DemoError(
             f"The demo starts a server and does not find {', '.join(missing)}: "
             'run  pip install "jobroom[server]"  first.'
         )
+    import jobroom.tokens  # noqa: F401  # for whoever needs a token later
 
 
 def _print_error(error: DemoError) -> None:

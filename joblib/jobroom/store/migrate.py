@@ -59,6 +59,7 @@ def upgrade(database: Database) -> None:
     """Run alembic's migrations up to ``HEAD``; two processes at once are a no-op for the second."""
     from alembic import command
     from alembic.script import ScriptDirectory
+    from sqlalchemy.exc import DBAPIError
 
     config = _config()
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
@@ -74,6 +75,13 @@ def upgrade(database: Database) -> None:
         with engine.connect() as connection, connection.begin():
             config.attributes["connection"] = connection
             command.upgrade(config, HEAD)
+    except DBAPIError as error:
+        message = (
+            f"The database {database.location} cannot be written: check that its disk has room,"
+            f" that you may write the file and its folder, and that no other process keeps it busy"
+            f" ({error.orig})."
+        )
+        raise ConfigurationError(message) from error
     finally:
         engine.dispose()
 
