@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jobroom
 
+LONGEST_SECONDS = 60
 HEAD = textwrap.dedent("""
     import os, signal, sys
     from jobroom.client.connection import Connection
@@ -24,10 +25,12 @@ HEAD = textwrap.dedent("""
 """)
 
 
-def run_program(server, body):
-    """Run the body, in which ``jobs`` serves ``Rotate`` by calling ``work``, to its end."""
-    path = str(Path(jobroom.__file__).parent.parent)
-    return subprocess.run(
+def run_program(server, body, *, signal_at_claim=None):
+    """Run the body, in which ``jobs`` serves ``Rotate`` by calling ``work``, to its end.
+
+    ``signal_at_claim`` is sent when the program waits for work.
+    """
+    process = subprocess.Popen(
         [
             *(sys.executable, "-W", "ignore::DeprecationWarning", "-c"),
             HEAD + textwrap.dedent(body),
@@ -36,10 +39,17 @@ def run_program(server, body):
             **os.environ,
             "JOBROOM_URL": server.url,
             "JOBROOM_TOKEN": "admin",
-            "PYTHONPATH": path,
+            "PYTHONPATH": str(Path(jobroom.__file__).parent.parent),
         },
-        timeout=60,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
     )
+    try:
+        if signal_at_claim is not None:
+            server.until(lambda: server.asked("POST", "/claim"), LONGEST_SECONDS)
+            process.send_signal(signal_at_claim)
+        out, err = process.communicate(timeout=LONGEST_SECONDS)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)

@@ -57,12 +57,7 @@ def test_the_running_task_finishes_and_the_worker_signs_off(server):
 
 
 def test_a_worker_that_waits_ends_at_once(server):
-    done = run_program(
-        server,
-        "import threading\n"
-        "kill = lambda: os.kill(os.getpid(), signal.SIGTERM)\n"
-        "threading.Timer(0.3, kill).start()\n" + LOOP,
-    )
+    done = run_program(server, LOOP, signal_at_claim=signal.SIGTERM)
     assert (done.returncode, done.stdout, done.stderr) == (0, "after the loop\n", "")
     assert server.workers == {}
 
@@ -187,12 +182,7 @@ def test_another_thread_sets_no_handler(server, listen):
 
 
 def test_ctrl_c_while_waiting_ends_the_program_with_a_short_trace(server):
-    done = run_program(
-        server,
-        "import threading\n"
-        "kill = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
-        "threading.Timer(0.3, kill).start()\n" + LOOP,
-    )
+    done = run_program(server, LOOP, signal_at_claim=signal.SIGINT)
     assert done.returncode == -signal.SIGINT
     assert done.stderr.count("  File ") == 2
     assert done.stderr.rstrip().endswith("KeyboardInterrupt")

@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from jobroom.client import stream as stream_module
+from jobroom.client.extension import Extension
 from jobroom.client.stream import TaskStream
 from jobroom.client.transport import delay_before
 from jobroom.errors import Unauthorized
@@ -123,6 +124,29 @@ def test_a_refused_token_is_raised_to_the_loop_once(server, listen):
         next(stream)
     assert own_frames(raised.tb) == ["__next__"]
     assert list(stream) == []
+
+
+def test_a_token_that_expires_while_a_task_runs_ends_the_loop_with_one_sentence(
+    server, vis, caplog
+):
+    class Expiring(Extension):
+        def run(self, vis, **kwargs):
+            server.refused_tokens.add("admin")
+
+    vis.jobs.register(Expiring, room="r1")
+    server.add_task("r1:modifiers:Expiring")
+    ran = []
+
+    def loop():
+        for task in vis.jobs.listen(0.05):
+            task.run(vis)
+            ran.append(task.id)
+
+    with pytest.raises(Unauthorized, match="JOBROOM_TOKEN"):
+        loop()
+    assert [one.getMessage().split()[:2] for one in caplog.records] == [
+        ["token.refused", f"task={ran[0]}"]
+    ]
 
 
 def own_frames(trace):

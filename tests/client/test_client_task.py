@@ -214,7 +214,7 @@ def test_a_report_whose_answer_is_lost_is_repeated(server, work, how):
     assert (task["status"], task["result"]) == ("completed", 5)
 
 
-def test_a_token_that_expired_while_the_task_ran_is_one_line_and_ends_the_loop(
+def test_a_token_that_expired_while_the_task_ran_is_one_line_and_no_exception(
     server, work, vis, caplog
 ):
     def body(self):

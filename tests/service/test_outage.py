@@ -122,7 +122,7 @@ def test_a_worker_whose_clock_was_set_back_is_lost_one_timeout_later(desk, alice
 
 
 def test_a_grace_does_not_outlast_a_clock_that_is_set_back(desk, alice, bob, rotate):
-    """Case C05: the worker timeout after an outage is one worker timeout, whatever the clock does."""
+    """Case C05: the grace after an outage is one worker timeout, whatever the clock does."""
     desk.submit(bob, rotate)
     desk.run_one(alice)
     desk.sweep()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -273,13 +274,13 @@ def test_the_cache_compiles_a_version_once_and_keeps_versions_apart():
     cache.get(1, 2, "").check([])
 
 
-def test_the_cache_is_bounded_by_number_and_by_text():
+def test_the_cache_is_bounded_by_number_and_by_memory():
     by_number = SchemaCache(limit=2)
     first = by_number.get(1, 1, "{}")
     by_number.get(2, 1, "{}")
     by_number.get(3, 1, "{}")
     assert by_number.get(1, 1, "{}") is not first
-    by_text = SchemaCache(limit_characters=30)
+    by_text = SchemaCache(limit_bytes=5_000)
     kept = by_text.get(1, 1, "{}")
     by_text.get(2, 1, '{"title": "%s"}' % ("x" * 20))
     assert by_text.get(1, 1, "{}") is not kept
@@ -345,3 +346,87 @@ def test_a_guarded_check_and_a_plain_one_agree(payload):
         else:
             answers.append(True)
     assert answers[0] == answers[1]
+
+
+KEYS = {f"a{n}bcbcb": n for n in range(60_000)}
+HUGE = [10**40 + n for n in range(5_000)]
+NUMBERS = list(range(60_000))
+COMMON = {"type": "integer"}
+HEAVY = {
+    "patternProperties": ({"patternProperties": {f"^a{n}(b|c)+$": {} for n in range(3000)}}, KEYS),
+    "propertyNames": (
+        {"propertyNames": {"not": {"anyOf": [{"pattern": f"^x{n}(b|c)"} for n in range(3000)]}}},
+        KEYS,
+    ),
+    "enum": ({"items": {"not": {"enum": [10**41 + n for n in range(5_000)]}}}, HUGE),
+    "uniqueItems": ({"uniqueItems": True}, HUGE),
+    "multipleOf": ({"items": {"multipleOf": 1e-300}}, [1e300] * 60_000),
+    "dependentRequired": (
+        {"items": {"dependentRequired": {f"r{n}": [] for n in range(9_000)}}},
+        [{"a": 1}] * 60_000,
+    ),
+    "dependentSchemas": (
+        {"items": {"dependentSchemas": {f"r{n}": {} for n in range(9_000)}}},
+        [{"a": 1}] * 60_000,
+    ),
+    "allOf": ({"items": {"allOf": [COMMON] * 9_000}}, NUMBERS),
+    "anyOf": ({"items": {"not": {"anyOf": [{"type": "string"}] * 9_000}}}, NUMBERS),
+    "contains": ({"allOf": [{"contains": False, "minContains": 0}] * 9_000}, NUMBERS),
+    "items below allOf": ({"allOf": [{"items": COMMON}] * 9_000}, NUMBERS),
+    "references": (
+        {
+            "$defs": {"a": {"properties": {"x": {"items": COMMON}}}},
+            "allOf": [{"$ref": "#/$defs/a"}] * 9_000,
+        },
+        {"x": NUMBERS},
+    ),
+    "backtracking": ({"not": {"pattern": "(?:a(?=a*c)|a)*b$"}}, "a" * 900_000),
+}
+
+
+@pytest.mark.parametrize(("schema", "payload"), HEAVY.values(), ids=HEAVY.keys())
+def test_no_keyword_makes_a_check_long(schema, payload):
+    """Issue 1: one accepted request must not hold up the others; unbounded, these take minutes."""
+    begun = time.monotonic()
+    try:
+        compiled(schema).check(payload)
+    except PayloadInvalid as refused:
+        assert "too many steps" in refused.errors[0].message
+    assert time.monotonic() - begun < 5
+
+
+def test_ordinary_large_payloads_are_not_taken_for_heavy_ones():
+    compiled({"items": {"enum": [f"c{n}" for n in range(300)]}}).check(["c7"] * 60_000)
+    compiled({"patternProperties": {"^a[0-9]+b": COMMON, "^x-": {}}}).check(KEYS)
+    compiled({"items": {"pattern": "^(?!x)[a-z]+$"}}).check(["abcdefgh"] * 30_000)
+    compiled({"uniqueItems": True}).check(NUMBERS)
+
+
+def test_a_schema_of_hundreds_of_models_is_let_in():
+    models = {
+        f"M{n}": {
+            "type": "object",
+            "properties": {
+                f"f{m}": {"anyOf": [{"$ref": f"#/$defs/M{(n * 7 + m) % 300}"}, {"type": "null"}]}
+                for m in range(20)
+            },
+        }
+        for n in range(300)
+    }
+    compiled({"$defs": models, "$ref": "#/$defs/M0"}).check({"f1": {"f2": {"f3": None}}})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{}] * 200_000},
+        {"patternProperties": {f"^a{n}(b|c)+$": {} for n in range(30_000)}},
+        {"enum": [{"a": n} for n in range(60_000)]},
+    ],
+    ids=["subschemas", "patterns", "values"],
+)
+def test_a_schema_too_large_to_compile_is_refused_at_once(schema):
+    begun = time.monotonic()
+    with pytest.raises(ValidationFailed, match="too large"):
+        check_schema(schema)
+    assert time.monotonic() - begun < 5

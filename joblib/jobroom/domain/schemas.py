@@ -101,14 +101,14 @@ def weigh(root: Any) -> float:
             if path[0] not in DEFINITIONS
         )
         if "$ref" in schema:
-            weight += weigh_one(_target(root, schema["$ref"]), depth + 1)
+            weight += weigh_one(target_of(root, schema["$ref"]), depth + 1)
         weights[id(schema)] = weight
         return weight
 
     return weigh_one(root, 0)
 
 
-def _target(root: Any, reference: str) -> Any:
+def target_of(root: Any, reference: str) -> Any:
     """What a plain pointer refers to; the root, so that the weight is infinite, for all others."""
     target: Any = root
     tokens = unquote(reference[2:]).split("/") if reference.startswith("#/") else []

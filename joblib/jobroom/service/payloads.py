@@ -5,7 +5,7 @@ Nothing outside the schema is ever fetched. ``format`` is an annotation and refu
 around or refers back, under a limit on backtracking; beyond that it does not match.
 
 A schema whose references multiply (a few hundred bytes can ask for 2^99 steps) is *guarded*: each
-reference takes one step from an allowance that grows with the payload. And to explain a fault may
+reference takes steps from an allowance. And to explain a fault may
 cost far more than to find it, so faults are listed in full for small payloads only.
 """
 
@@ -15,29 +15,38 @@ import json
 import threading
 from functools import partial
 from itertools import islice
-from math import inf
 from typing import Any, NoReturn, Self
 from urllib.parse import unquote
 
 import jsonschema_rs
 
+from jobroom.domain.costs import Estimate, burden, weight_in_memory
 from jobroom.domain.jsontext import pointer_to, shown
 from jobroom.domain.schemas import REFERENCES, rebuild, references, subschemas, weigh
 from jobroom.errors import FieldError, PayloadInvalid, ValidationFailed
 
 MAX_ERRORS = 20
 MAX_MESSAGE = 300
+MAX_SUBSCHEMAS = 30_000
+MAX_PATTERNS = 3_000
+MAX_VALUES = 20_000
 
 _UNGUARDED_WEIGHT = 1_000
 _EXPLAINED_SIZE = 10_000
 _STEPS = 10_000
-_STEPS_PER_VALUE = 20
+_MAX_STEPS = 400_000
+_BUDGET = 300e6
+_BACKTRACKING_BUDGET = 200e6
+_LEAST_BACKTRACKING = 20
 _BACKTRACKING = 100_000
 _PATTERN_BYTES = 10 * 1024 * 1024
 _ALL_PATTERN_BYTES = 64 * 1024 * 1024
 
+_LIMITS = (MAX_SUBSCHEMAS, MAX_PATTERNS, MAX_VALUES)
+_COUNTED = ("subschemas", "patterns", "values in enum, const and required")
 _STEP = "x-jobroom-step"
 _ALTERNATIVES = ("anyOf", "oneOf")
+_TOO_MANY_STEPS = "To check it takes too many steps; make the payload or the schema simpler."
 _TYPES = "array, boolean, integer, null, number, object, string"
 
 
@@ -45,11 +54,15 @@ def check_schema(schema: Any, *, at: str = "") -> None:
     """Raise ``ValidationFailed`` unless it can check payloads; ``at`` is put before pointers."""
     if not isinstance(schema, dict):
         _refuse_schema(FieldError(at, "A schema must be a JSON object."))
+    for limit, found, what in zip(_LIMITS, burden(schema), _COUNTED, strict=True):
+        if found > limit:
+            message = f"It has {found} {what}, which is too large: at most {limit} are allowed."
+            _refuse_schema(FieldError(at, message))
     try:
         _compile(schema, _Steps())
     except jsonschema_rs.ValidationError as fault:
-        found = _schema_fault(schema, fault)
-        _refuse_schema(FieldError(at + found.pointer, found.message))
+        named = _schema_fault(schema, fault)
+        _refuse_schema(FieldError(at + named.pointer, named.message))
     PayloadCheck(schema)
 
 
@@ -70,40 +83,66 @@ class PayloadCheck:
         self._is_guarded = self._weight > _UNGUARDED_WEIGHT
         self._steps = _Steps()
         built = _guarded(schema) if self._is_guarded else schema
+        self._built = built
         self._validator = _compile(built, self._steps)
+        self._estimate = Estimate(schema)
+        self._estimating = threading.Lock()
+
+    def weigh_in_memory(self, characters: int) -> int:
+        """About how many bytes it takes, for a schema whose text has so many characters."""
+        return weight_in_memory(self._schema, characters)
 
     def check(self, payload: Any, *, at: str = "") -> None:
         """Raise ``PayloadInvalid`` unless it fits; ``at`` is put before each pointer."""
+        validator, backtracking = self._affordable(payload, at)
         if self._is_guarded:
-            self._check_guarded(payload, at)
-        elif not self._validator.is_valid(payload):
+            self._check_guarded(validator, payload, at, backtracking)
+        elif not validator.is_valid(payload):
             size = _size(payload, limit=_EXPLAINED_SIZE)
             if size * self._weight > _EXPLAINED_SIZE:
-                _refuse_payload([self._first_fault(payload, at, _STEPS)])
-            faults = islice(self._validator.iter_errors(payload), MAX_ERRORS)
+                _refuse_payload([self._first_fault(payload, at, _STEPS, backtracking)])
+            faults = islice(validator.iter_errors(payload), MAX_ERRORS)
             _refuse_payload([_payload_fault(fault, at) for fault in faults])
 
-    def _check_guarded(self, payload: Any, at: str) -> None:
-        is_valid, allowance = self._try(payload, _STEPS)
-        if is_valid is None:
-            is_valid, allowance = self._try(payload, _STEPS_PER_VALUE * _size(payload))
-        if is_valid is None:
-            message = "To check it takes too many steps; make the payload or the schema simpler."
-            _refuse_payload([FieldError(at, message)])
-        if not is_valid:
-            _refuse_payload([self._first_fault(payload, at, allowance)])
+    def _affordable(self, payload: Any, at: str) -> tuple[jsonschema_rs.Validator, int]:
+        """A validator that ends in time, and its limit on backtracking; or refuse the payload."""
+        with self._estimating:
+            price = self._estimate.price(payload, _BUDGET)
+        if price is None:
+            _refuse_payload([FieldError(at, _TOO_MANY_STEPS)])
+        step = 100 * price.backtracking_texts + 4 * price.backtracking_characters
+        if step * _BACKTRACKING <= _BACKTRACKING_BUDGET:
+            return self._validator, _BACKTRACKING
+        limit = int(_BACKTRACKING_BUDGET / step)
+        if limit < _LEAST_BACKTRACKING:
+            _refuse_payload([FieldError(at, _TOO_MANY_STEPS)])
+        return _compile(self._built, self._steps, limit), limit
 
-    def _try(self, payload: Any, allowance: int) -> tuple[bool | None, int]:
+    def _check_guarded(
+        self, validator: jsonschema_rs.Validator, payload: Any, at: str, backtracking: int
+    ) -> None:
+        is_valid, allowance = self._try(validator, payload, _STEPS)
+        if is_valid is None:
+            is_valid, allowance = self._try(validator, payload, _MAX_STEPS)
+        if is_valid is None:
+            _refuse_payload([FieldError(at, _TOO_MANY_STEPS)])
+        if not is_valid:
+            _refuse_payload([self._first_fault(payload, at, allowance, backtracking)])
+
+    def _try(
+        self, validator: jsonschema_rs.Validator, payload: Any, allowance: int
+    ) -> tuple[bool | None, int]:
         """Whether it fits, None where the allowance was too small to tell; and the allowance."""
         with self._steps.allowing(allowance) as steps:
-            is_valid = self._validator.is_valid(payload)
+            is_valid = validator.is_valid(payload)
             return None if steps.are_spent else is_valid, allowance
 
-    def _first_fault(self, payload: Any, at: str, allowance: int) -> FieldError:
+    def _first_fault(self, payload: Any, at: str, allowance: int, backtracking: int) -> FieldError:
         """One fault, by a schema whose alternatives do not collect the faults inside them."""
         with self._steps.allowing(allowance) as steps:
             try:
-                _compile(_guarded(self._schema, is_terse=True), steps).validate(payload)
+                terse = _guarded(self._schema, is_terse=True)
+                _compile(terse, steps, backtracking).validate(payload)
             except jsonschema_rs.ValidationError as fault:
                 if fault.kind.name not in REFERENCES and not steps.are_spent:
                     return _payload_fault(fault, at)
@@ -111,12 +150,12 @@ class PayloadCheck:
 
 
 class SchemaCache:
-    """The compiled schemas of the jobs in use, bounded by number and by length of text."""
+    """The compiled schemas of the jobs in use, bounded by number and by what they weigh in memory."""
 
-    def __init__(self, limit: int = 1024, limit_characters: int = 16 * 1024 * 1024) -> None:
+    def __init__(self, limit: int = 1024, limit_bytes: int = 40 * 1024 * 1024) -> None:
         self._limit = limit
-        self._limit_characters = limit_characters
-        self._characters = 0
+        self._limit_bytes = limit_bytes
+        self._bytes = 0
         self._kept: dict[tuple[int, int], tuple[PayloadCheck, int]] = {}
         self._lock = threading.Lock()
 
@@ -129,15 +168,18 @@ class SchemaCache:
         check = compile_schema(text)
         with self._lock:
             if key not in self._kept:
-                self._kept[key] = (check, len(text))
-                self._characters += len(text)
+                weight = check.weigh_in_memory(len(text))
+                self._kept[key] = (check, weight)
+                self._bytes += weight
                 self._drop_oldest()
         return check
 
     def _drop_oldest(self) -> None:
-        while len(self._kept) > self._limit or self._characters > self._limit_characters:
-            _, length = self._kept.pop(next(iter(self._kept)))
-            self._characters -= length
+        while len(self._kept) > 1 and (
+            len(self._kept) > self._limit or self._bytes > self._limit_bytes
+        ):
+            _, weight = self._kept.pop(next(iter(self._kept)))
+            self._bytes -= weight
 
 
 class _Steps:
@@ -145,6 +187,7 @@ class _Steps:
 
     def __init__(self) -> None:
         self._left = 0
+        self._sizes: dict[int, int] = {}
         self._lock = threading.Lock()
 
     @property
@@ -154,31 +197,44 @@ class _Steps:
     def allowing(self, steps: int) -> Self:
         self._lock.acquire()
         self._left = steps
+        self._sizes = {}
         return self
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._sizes = {}
         self._lock.release()
 
     def keyword(self, *_: object) -> Self:
         return self
 
-    def validate(self, _: object) -> None:
-        self._left -= 1
+    def validate(self, value: object) -> None:
+        self._left -= 1 + (self._size_of(value) // 16 if isinstance(value, list | dict) else 0)
         if self._left < 0:
             raise ValueError
 
+    def _size_of(self, value: object) -> int:
+        if not isinstance(value, list | dict):
+            return 1
+        size = self._sizes.get(id(value))
+        if size is None:
+            inner = value.values() if isinstance(value, dict) else value
+            size = self._sizes[id(value)] = 1 + sum(map(self._size_of, inner))
+        return size
 
-def _compile(schema: dict[str, Any], steps: _Steps) -> jsonschema_rs.Validator:
+
+def _compile(
+    schema: dict[str, Any], steps: _Steps, backtracking: int = _BACKTRACKING
+) -> jsonschema_rs.Validator:
     each = _ALL_PATTERN_BYTES // max(1, _count_patterns(schema))
     return jsonschema_rs.Draft202012Validator(
         schema,
         validate_formats=False,
         retriever=_refuse_reference,
         pattern_options=jsonschema_rs.FancyRegexOptions(
-            backtrack_limit=_BACKTRACKING, size_limit=min(each, _PATTERN_BYTES)
+            backtrack_limit=backtracking, size_limit=min(each, _PATTERN_BYTES)
         ),
         keywords={_STEP: steps.keyword},  # type: ignore[dict-item]  # it only needs to be callable
     )
@@ -211,7 +267,7 @@ def _guarded(schema: Any, *, is_terse: bool = False) -> Any:
     return built | {"allOf": [*built.get("allOf", ()), *extra]} if extra else built
 
 
-def _size(payload: Any, *, limit: float = inf) -> int:
+def _size(payload: Any, *, limit: float) -> int:
     """How many values it holds, long texts counted as several; not counted on beyond ``limit``."""
     size = 0
     waiting = [payload]
