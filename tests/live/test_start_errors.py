@@ -44,7 +44,7 @@ CASES = {
     ),
     "a list that is none": (
         {"ZNDRAW_JOBLIB_ALLOWED_CATEGORIES": "a,b"},
-        'allowed_categories" from source',
+        "ALLOWED_CATEGORIES: must be a JSON list",
     ),
 }
 

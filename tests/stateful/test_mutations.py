@@ -130,7 +130,7 @@ MUTATIONS: dict[str, Break] = {
     "a key lives for ever": python(submission, "KEY_LIFE", 2**62),
     "an outage is no excuse": python(sweeping, "begin_sweep", writes(lambda tx: True)),
     "a lost identity worker is forgotten": python(sweeping, "_let_go", _forget_all_of),
-    "a report is no sign of life": python(workers, "touch", lambda *_: None),
+    "a report is no sign of life": python(workers, "_fresh", lambda _tx: 10**18),
     "rooms are no limit": python(access, "check_room", lambda *_: None),
     "what is lost is tried for ever": python(
         losing, "_goes_back", lambda tx, task, job: job.on_worker_lost == "requeue"

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from jobroom.domain.schemas import REFERENCES, subschemas, target_of
+from jobroom.domain.schemas import REFERENCES, references, subschemas, target_of
 
 Roots = tuple[tuple[int, float], ...]
 
@@ -33,6 +33,9 @@ _VISIT, _ENTRY, _COMPARE, _DIVIDE, _DIVIDE_EXTREME = 15, 20, 1_800, 3_000, 60_00
 _MATCH, _MATCH_CHARACTER, _MATCH_CHARACTER_OF_LARGE = 90, 4, 30
 _LOOKS_AROUND = re.compile(r"\(\?[=!<>]|\\[1-9k]|[*+?}]\+|\\[GKzZbB]")
 _ORDINARY = 2**53
+_TINY = 1e-15
+_LONG_PATTERN = 200
+_BOOLEAN: dict[str, Any] = {}
 
 
 class Price:
@@ -53,7 +56,7 @@ class _Part:
         self._compare(schema)
         self.extreme += _COMPARE * sum(keyword in schema for keyword in BOUNDS)
         if (divisor := schema.get("multipleOf")) is not None:
-            is_tame = isinstance(divisor, int | float) and 1e-15 < divisor < _ORDINARY
+            is_tame = isinstance(divisor, int | float) and _TINY < divisor < _ORDINARY
             self.whole += _DIVIDE if is_tame else _DIVIDE_EXTREME
             self.fraction += _DIVIDE if is_tame else _DIVIDE_EXTREME
             self.extreme += _DIVIDE_EXTREME
@@ -80,7 +83,7 @@ class _Matching:
     def __init__(self, patterns: list[str]) -> None:
         self.backtracking = sum(1 for one in patterns if _LOOKS_AROUND.search(one))
         self.text = _MATCH * len(patterns)
-        large = sum(1 for one in patterns if len(one) > 200 or re.search(r"[{\\\[]", one))
+        large = sum(1 for one in patterns if len(one) > _LONG_PATTERN or re.search(r"[{\\\[]", one))
         self.character = _MATCH_CHARACTER * (len(patterns) - large)
         self.character += _MATCH_CHARACTER_OF_LARGE * large
 
@@ -117,9 +120,14 @@ class Estimate:
         self._parts: dict[int, _Part] = {}
         self._plans: dict[Roots, _Plan] = {}
         self._planned = 0
+        self._named: list[Any] | None = None
 
     def price(self, payload: Any, budget: float) -> Price | None:
         """What a check of it may cost; None when that is more than ``budget``."""
+        if self._planned > MAX_PLANNED // 2:
+            # What earlier payloads made us work out must not count against this one.
+            self._plans.clear()
+            self._planned = 0
         price = Price()
         waiting = [(self._plan(Counter({self._known(self._root): 1})), payload)]
         while waiting:
@@ -150,7 +158,7 @@ class Estimate:
         elif isinstance(value, int):
             price.total += plan.whole if abs(value) < _ORDINARY else plan.extreme
         elif isinstance(value, float):
-            price.total += plan.fraction if 1e-15 < abs(value) < _ORDINARY else plan.extreme
+            price.total += plan.fraction if _TINY < abs(value) < _ORDINARY else plan.extreme
 
     def _below(self, plan: _Plan, name: str | int | None, kind: str) -> _Plan:
         key = (kind, name if name in plan.by_name else None)
@@ -199,8 +207,6 @@ class Estimate:
     ) -> None:
         rest: dict[type, Counter[int]] = {str: Counter(), int: Counter()}
         for path, inner in subschemas(schema):
-            if not isinstance(inner, dict):
-                continue
             known, n = self._root_below(inner, times)
             keyword = path[0]
             if keyword in REST_OF_NAMES | ALL_NAMES:
@@ -217,7 +223,7 @@ class Estimate:
                 own = Counter(dict([self._root_below(inner, times)])) if is_schema else Counter()
                 owners.setdefault(path[1], []).append((own, rest[type(path[1])]))
 
-    def _root_below(self, schema: dict[str, Any], times: float) -> tuple[int, Any]:
+    def _root_below(self, schema: Any, times: float) -> tuple[int, Any]:
         """What goes on to a child; how often references repeat it is the guard's to bound."""
         return self._known(schema), min(times, _REPEATS)
 
@@ -253,16 +259,23 @@ class Estimate:
 
     def _in_place(self, schema: dict[str, Any]) -> Iterator[int]:
         for path, inner in subschemas(schema):
-            if path[0] in IN_PLACE and isinstance(inner, dict):
+            if path[0] in IN_PLACE:
                 yield self._known(inner)
         for keyword in REFERENCES:
             if isinstance(schema.get(keyword), str):
-                found = target_of(self._root, schema[keyword])
-                if isinstance(found, dict):
-                    yield self._known(found)
+                yield from map(self._known, self._targets(schema[keyword]))
+
+    def _targets(self, reference: str) -> list[Any]:
+        """What it refers to; all that has a name where the reference is not a plain pointer."""
+        found = target_of(self._root, reference)
+        if reference == "#" or found is not self._root:
+            return [found]
+        if self._named is None:
+            self._named = [self._root, *_named_in(self._root)]
+        return self._named
 
     def _known(self, schema: Any) -> int:
-        kept = schema if isinstance(schema, dict) else {}
+        kept = schema if isinstance(schema, dict) else _BOOLEAN
         return id(self._by_id.setdefault(id(kept), kept))
 
     def _part(self, known: int) -> _Part:
@@ -286,10 +299,24 @@ def size_of(value: Any) -> int:
     return size
 
 
+def _named_in(root: Any) -> Iterator[Any]:
+    """Each schema with an anchor; all of them where one has an identifier to start pointers at."""
+    waiting, found = [root], []
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            found.append(one)
+            waiting.extend(inner for _, inner in subschemas(one))
+    has_identifiers = any("$id" in one for one in found)
+    return (one for one in found if has_identifiers or {"$anchor", "$dynamicAnchor"} & one.keys())
+
+
 def weight_in_memory(schema: dict[str, Any], characters: int) -> int:
     """About how many bytes it takes when compiled, as measured, rounded up."""
     schemas, patterns, values = burden(schema)
-    return 8 * characters + 3_500 * schemas + 10_000 * patterns + 2_000 * values
+    links = sum(1 for _ in references(schema))
+    known = 3_500 * schemas + 14_000 * links + 27_000 * patterns + 2_000 * values
+    return 8 * characters + 450 * size_of(schema) + known
 
 
 def burden(schema: dict[str, Any]) -> tuple[int, int, int]:

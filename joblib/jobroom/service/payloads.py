@@ -46,7 +46,7 @@ _LIMITS = (MAX_SUBSCHEMAS, MAX_PATTERNS, MAX_VALUES)
 _COUNTED = ("subschemas", "patterns", "values in enum, const and required")
 _STEP = "x-jobroom-step"
 _ALTERNATIVES = ("anyOf", "oneOf")
-_TOO_MANY_STEPS = "To check it takes too many steps; make the payload or the schema simpler."
+_TOO_MANY_STEPS = "It takes too many steps to check; make the payload or the schema simpler."
 _TYPES = "array, boolean, integer, null, number, object, string"
 
 
@@ -150,7 +150,7 @@ class PayloadCheck:
 
 
 class SchemaCache:
-    """The compiled schemas of the jobs in use, bounded by number and by what they weigh in memory."""
+    """The compiled schemas of the jobs in use, bounded by number and by weight in memory."""
 
     def __init__(self, limit: int = 1024, limit_bytes: int = 40 * 1024 * 1024) -> None:
         self._limit = limit
