@@ -46,13 +46,12 @@ def create_app(
     host serves ``/v1/me`` itself.
     """
     chosen = cache(lambda: settings or (queue.settings if queue else _environment()))
+    bearer = cache(lambda: _bearer_authenticator(chosen()))
     door = Door(
         chosen,
         open_queue=lambda: queue or JobQueue.open(chosen()),
         open_authenticator=lambda: (
-            authenticator
-            or _host_authenticator(get_current_identity, get_is_admin)
-            or _bearer_authenticator(chosen())[0]
+            authenticator or _host_authenticator(get_current_identity, get_is_admin) or bearer()[0]
         ),
         close_queue=lambda opened: None if opened is queue else opened.close(),
     )
@@ -62,7 +61,7 @@ def create_app(
     async def lifespan(_app: object) -> AsyncIterator[None]:
         try:
             opened = door.queue
-            if is_open_by_token:
+            if is_open_by_token and bearer()[1]:
                 _greet(chosen())
             _calm_the_collector()
             _let_logs_be_seen()
@@ -104,9 +103,6 @@ def _bearer_authenticator(settings: JobLibSettings) -> tuple[Authenticator, bool
 
 def _greet(settings: JobLibSettings) -> None:
     """On a server with nothing configured: a token, and a line that uses it."""
-    _, is_local = _bearer_authenticator(settings)
-    if not is_local:
-        return
     token = tokens.token_for_settings(settings, sub="local", is_admin=True, hours=FIRST_TOKEN_HOURS)
     address = server_address(sys.argv[1:])
     key_path = keys.local_key_path(settings.database_url)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from jobroom.http.grouping import Grouping, settle
+from jobroom.http.grouping import Grouping
 from jobroom.http.taskwatch import TaskWatch
 from jobroom.service import payloads
 from jobroom.store.lane import Work
@@ -82,12 +82,10 @@ class Door:
     def post(self, use_case: UseCase[Any, Any], kwargs: dict[str, Any]) -> Work:
         """Queue a use case; ``work.future`` gets the result on the running loop."""
         loop = self._enter()
-        future = loop.create_future()
+        work = Work(use_case.rule, kwargs, self._writes.mailbox, loop.create_future())
         if use_case.writes:
-            work = Work(use_case.rule, kwargs, self._writes.mailbox, future)
             self._writes.add(work)
         else:
-            work = Work(use_case.rule, kwargs, self._settle_soon, future)
             self.queue.reader.post(work)
         return work
 
@@ -119,9 +117,3 @@ class Door:
             self._writes = Grouping(self.queue.writer, loop)
             self.watch.enter(loop)
         return loop
-
-    def _settle_soon(self, works: list[Work]) -> None:
-        """The reader has finished a group: one call wakes the loop for all of it."""
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(settle, works)

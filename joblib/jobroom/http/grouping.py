@@ -71,7 +71,7 @@ class Grouping:
         self._loop.call_later(random.uniform(0, LONGEST_PAUSE_SECONDS), self._run)  # noqa: S311
 
     def mailbox(self, works: list[Work]) -> None:
-        """Called on whichever thread has answered these; one call wakes the loop for all."""
+        """Called on whichever lane's thread has answered these; one call wakes the loop for all."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(settle, works)
 

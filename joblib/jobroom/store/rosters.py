@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, bindparam, exists, func, or_, select
 from jobroom.domain.records import Worker
 from jobroom.store.schema import job, task, worker, worker_job_link
 from jobroom.store.statement import Statement, literal
+from jobroom.store.views import HELD
 
 if TYPE_CHECKING:
     from jobroom.store.transaction import Row, Transaction
@@ -24,7 +25,7 @@ _RUNNING = (
     .select_from(task)
     .where(
         task.c.worker_id == worker.c.id,
-        task.c.status.in_([literal("claimed"), literal("running")]),
+        HELD,
     )
     .scalar_subquery()
 )

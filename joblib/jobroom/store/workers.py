@@ -10,6 +10,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from jobroom.domain.records import Worker
 from jobroom.store.schema import task, worker
 from jobroom.store.statement import Statement, literal
+from jobroom.store.views import HELD
 
 if TYPE_CHECKING:
     from jobroom.store.transaction import Transaction
@@ -166,7 +167,7 @@ _HELD_BY_NOBODY = Statement(
     .distinct()
     .select_from(task.outerjoin(worker, worker.c.id == task.c.worker_id))
     .where(
-        task.c.status.in_([literal("claimed"), literal("running")]),
+        HELD,
         or_(worker.c.id.is_(None), worker.c.state != literal("active")),
         task.c.room_id != literal("@local"),
     )
