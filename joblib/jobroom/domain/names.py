@@ -18,7 +18,8 @@ MAX_LENGTH = 255
 
 # U+FFFD is what bytes that are no text become on their way here: two of them would be one name.
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffd/:@]")
-_VARIANT = "89ab"
+_VARIANT = 1 << 63
+_RANDOM_BITS = (1 << 62) - 1
 _HEX = "[0-9a-f]"
 _BARE_UUID = f"{_HEX}{{32}}|{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
 _UUID = re.compile(
@@ -61,13 +62,18 @@ def check_name(name: str) -> None:
         raise ValidationFailed(message, errors=(FieldError("/name", message),))
 
 
-@lru_cache(maxsize=4096)
 def name_fault(text: str) -> str | None:
     """What breaks the rule for names, as the end of a sentence; None when nothing does."""
-    if not text:
-        return "is empty; it needs at least one character"
     if len(text) > MAX_LENGTH:
         return f"has {len(text)} characters; at most {MAX_LENGTH} are allowed"
+    return _fault_of_short(text)
+
+
+# Never of a long text: what is remembered is kept, and thousands of bodies would be.
+@lru_cache(maxsize=4096)
+def _fault_of_short(text: str) -> str | None:
+    if not text:
+        return "is empty; it needs at least one character"
     if found := _FORBIDDEN.search(text):
         return f"holds {found[0]!r}; control characters and / : @ are not allowed"
     if text in {".", ".."}:
@@ -112,11 +118,10 @@ def new_uuid7() -> str:
     Later ones sort after earlier ones as far as the host's clock tells them apart (244 ns).
     """
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
-    clock = f"{milliseconds:012x}"
-    chance = os.urandom(9).hex()
-    variant = _VARIANT[int(chance[0], 16) & 3]
-    fraction = f"{(rest << 12) // 1_000_000:03x}"
-    return f"{clock[:8]}-{clock[8:]}-7{fraction}-{variant}{chance[1:4]}-{chance[4:16]}"
+    clock = milliseconds << 16 | 0x7000 | (rest << 12) // 1_000_000
+    chance = int.from_bytes(os.urandom(8)) & _RANDOM_BITS | _VARIANT
+    text = f"{clock:016x}{chance:016x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def _refuse_category(message: str) -> None:

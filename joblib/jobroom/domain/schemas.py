@@ -85,27 +85,27 @@ def references(
 
 def weigh(root: Any) -> float:
     """How many subschemas one value may meet, references followed; infinite where they recur."""
-    weights: dict[int, float] = {}
+    return _weigh_one(root, root, {}, 0)
 
-    def weigh_one(schema: Any, depth: int) -> float:
-        if not isinstance(schema, dict):
-            return 1
-        if id(schema) in weights:
-            return weights[id(schema)]
-        if depth > MAX_WEIGHED_DEPTH or "$dynamicRef" in schema:
-            return inf
-        weights[id(schema)] = inf
-        weight = 1 + sum(
-            weigh_one(inner, depth + 1)
-            for path, inner in subschemas(schema)
-            if path[0] not in DEFINITIONS
-        )
-        if "$ref" in schema:
-            weight += weigh_one(target_of(root, schema["$ref"]), depth + 1)
-        weights[id(schema)] = weight
-        return weight
 
-    return weigh_one(root, 0)
+# No closure over the weights: one that calls itself would keep the schema until a collection.
+def _weigh_one(root: Any, schema: Any, weights: dict[int, float], depth: int) -> float:
+    if not isinstance(schema, dict):
+        return 1
+    if id(schema) in weights:
+        return weights[id(schema)]
+    if depth > MAX_WEIGHED_DEPTH or "$dynamicRef" in schema:
+        return inf
+    weights[id(schema)] = inf
+    weight = 1 + sum(
+        _weigh_one(root, inner, weights, depth + 1)
+        for path, inner in subschemas(schema)
+        if path[0] not in DEFINITIONS
+    )
+    if "$ref" in schema:
+        weight += _weigh_one(root, target_of(root, schema["$ref"]), weights, depth + 1)
+    weights[id(schema)] = weight
+    return weight
 
 
 def target_of(root: Any, reference: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -9,15 +10,16 @@ from starlette.routing import Route
 
 from jobroom.http import exchange, pages
 from jobroom.http.exchange import Call, Endpoint, Reply, reply
+from jobroom.http.finder import Finder
 from jobroom.http.routes import ROUTES
 from jobroom.http.routespec import RouteSpec
 from jobroom.http.service import Documents, page_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from jobroom.http.door import Door
 
@@ -28,9 +30,33 @@ class Application(Starlette):
     Every endpoint answers its own errors, so the two layers that would catch them only cost time.
     """
 
+    finder: Finder
+
     def build_middleware_stack(self) -> ASGIApp:
         """The router alone, unless there is something to wrap it in."""
-        return super().build_middleware_stack() if self.user_middleware else self.router
+        return super().build_middleware_stack() if self.user_middleware else self._dispatch
+
+    def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] == "http" and not scope.get("root_path"):
+            found = self.finder.find(scope["path"])
+            if found is not None:
+                endpoint, scope["path_params"] = found
+                scope["router"] = self.router
+                return endpoint(scope, receive, send)
+        return self.router(scope, receive, send)
+
+
+class ExactRoute(Route):
+    """A route that takes its own addresses alone.
+
+    Starlette's expressions end with ``$``, which a line break at the end slips past: a heartbeat
+    to ``/workers/w%0A`` would be one of ``w``. And its ``:path`` may be empty; no id is.
+    """
+
+    def __init__(self, path: str, endpoint: Endpoint) -> None:
+        super().__init__(path, endpoint)
+        pattern = self.path_regex.pattern.removesuffix("$").replace(".*", ".+")
+        self.path_regex = re.compile(rf"{pattern}\Z", re.DOTALL)
 
 
 def build_app(
@@ -44,10 +70,12 @@ def build_app(
     by_path: dict[str, dict[str, RouteSpec]] = {}
     for spec in (*routes, *_documents(routes)):
         by_path.setdefault(spec.path, {})[spec.method] = spec
+    endpoints = {path: Endpoint(specs, door) for path, specs in by_path.items()}
     app = Application(
-        routes=[Route(path, Endpoint(specs, door)) for path, specs in by_path.items()],
+        routes=[ExactRoute(path, endpoint) for path, endpoint in endpoints.items()],
         lifespan=lifespan,
     )
+    app.finder = Finder(endpoints)
     # A slash too many names nothing here; a redirect would be an answer that is no problem.
     app.router.redirect_slashes = False
     app.router.default = exchange.unknown_address

@@ -12,17 +12,21 @@ from jobroom.store.lane import Work
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from contextlib import AbstractContextManager
 
     from starlette.types import Scope
 
     from jobroom.domain.records import Job
     from jobroom.http.auth import Authenticator
+    from jobroom.http.taskwatch import Waiting
     from jobroom.service.queue import JobQueue
     from jobroom.service.use_case import UseCase
     from jobroom.settings import JobLibSettings
     from jobroom.tokens import Identity
 
 REMEMBERED_JOBS = 4096
+REMEMBERED_CHARACTERS = 32 * 1024 * 1024
+"""How much of schemas: a single one may be as large as a body."""
 
 
 class Door:
@@ -46,10 +50,14 @@ class Door:
         self._queue: JobQueue | None = None
         self._authenticator: Authenticator | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
+        self.is_stopping = False
+        """Set when the server stops: long-polls answer then."""
+        self.held: set[Callable[[], None]] = set()
+        """One call for each long-poll, to make it look up."""
         self.waiters = 0
         self.watch = TaskWatch(self._begin_to_watch)
         self.jobs: dict[str, Job] = {}
+        self._characters = 0
         self.schemas = payloads.SchemaCache()
         self.readiness: tuple[float, bool] = (0.0, False)
 
@@ -65,13 +73,6 @@ class Door:
             self._queue = self._open_queue()
             self._queue.listeners.append(self.watch)
         return self._queue
-
-    @property
-    def stopping(self) -> asyncio.Event:
-        """Set when the server stops: long-polls answer then."""
-        self._enter()
-        assert self._stopping is not None  # noqa: S101 - made by _enter
-        return self._stopping
 
     def authenticate(self, scope: Scope) -> Identity | Awaitable[Identity]:
         """Say who sent the request; raises Unauthorized."""
@@ -89,15 +90,24 @@ class Door:
             self.queue.reader.post(work)
         return work
 
+    def watching(self, task_id: str) -> AbstractContextManager[Waiting]:
+        """Be told of changes of a task; on this loop before the first interest is noted."""
+        self._enter()
+        return self.watch.of(task_id)
+
     def remember(self, job: Job) -> None:
         """Keep a job for the next submissions; its version is checked with each."""
-        if len(self.jobs) >= REMEMBERED_JOBS:
+        self._characters += len(job.schema)
+        if len(self.jobs) >= REMEMBERED_JOBS or self._characters > REMEMBERED_CHARACTERS:
             self.jobs.clear()
+            self._characters = len(job.schema)
         self.jobs[job.full_name] = job
 
     def stop_waiting(self) -> None:
         """Answer all long-polls now, and none waits any more; called on the loop."""
-        self.stopping.set()
+        self.is_stopping = True
+        for wake in tuple(self.held):
+            wake()
 
     def close(self) -> None:
         """Let go of the queue if it was opened."""
@@ -113,7 +123,8 @@ class Door:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             # A new loop in the same process: warm calls on Lambda after a foreign asyncio.run.
-            self._loop, self._stopping = loop, asyncio.Event()
+            self._loop, self.is_stopping = loop, False
+            self.held.clear()
             self._writes = Grouping(self.queue.writer, loop)
             self.watch.enter(loop)
         return loop

@@ -38,6 +38,7 @@ JSON = (b"content-type", b"application/json")
 NOBODY = Identity(Caller(""))
 CHUNK = 64 * 1024
 LONGEST_REQUEST_ID = 255
+MOST_DIGITS = 19
 INTERNAL_ERROR = 500
 
 
@@ -63,13 +64,15 @@ def reply(
 class Call:
     """One request, as an endpoint sees it."""
 
-    __slots__ = ("_json", "door", "identity", "receive", "scope")
+    __slots__ = ("_first", "_json", "door", "identity", "receive", "scope")
 
-    def __init__(self, door: Door, scope: Scope, receive: Receive, identity: Identity) -> None:
+    def __init__(self, door: Door, scope: Scope, receive: Receive) -> None:
         self.door = door
         self.scope = scope
         self.receive = receive
-        self.identity = identity
+        self.identity = NOBODY
+        # The first of a name is what counts, so the last that a dictionary takes.
+        self._first: dict[bytes, bytes] = dict(reversed(scope["headers"]))
         self._json: jsontext.JsonObject | None = None
 
     @property
@@ -88,11 +91,16 @@ class Call:
 
     def header(self, name: bytes) -> str | None:
         """The first value of a header."""
-        for key, value in self.scope["headers"]:
-            if key == name:
-                text: str = value.decode("latin-1")
-                return text
-        return None
+        value = self._first.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def accepts_json(self) -> bool:
+        """Whether the client takes JSON (RFC 9110, 12.5.1); it does where it says nothing."""
+        accepted = self._first.get(b"accept", b"*/*")
+        if b"*/*" in accepted or b"json" in accepted:
+            return True
+        ranges = [part.partition(b";")[0].strip() for part in accepted.lower().split(b",")]
+        return not any(ranges) or b"application/*" in ranges
 
     def query(self) -> dict[str, list[str]]:
         """The query's parameters."""
@@ -103,12 +111,31 @@ class Call:
 
         Raises PayloadTooLarge, UnsupportedMediaType (415) and ValidationFailed.
         """
-        data = await read_body(self.scope, self.receive, limit)
+        data = await self._read(limit)
         if not data and not required:
             return wire.validate(model, {})
         check_media_type(self.header(b"content-type"))
         self._json = jsontext.parse_object(data)
         return wire.validate(model, self._json.values)
+
+    async def _read(self, limit: int) -> bytes:
+        """The whole body; 413 as soon as it is known to be over the limit, before it is read."""
+        if _is_over(self._first.get(b"content-length", b""), limit):
+            raise _too_large(limit)
+        parts: list[bytes] = []
+        size = 0
+        more = True
+        while more:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            part = message.get("body", b"")
+            size += len(part)
+            if size > limit:
+                raise _too_large(limit)
+            parts.append(part)
+            more = message.get("more_body", False)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def raw(self, member: str) -> str | None:
         """The source text of a member of the body; None where it is absent or null."""
@@ -125,25 +152,10 @@ class Call:
         return self.door.post(use_case, kwargs).future  # type: ignore[no-any-return]  # a Work's future is of its door's kind
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The whole body; 413 as soon as it is known to be over the limit, before it is read."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit() and int(value) > limit:
-            raise _too_large(limit)
-    parts: list[bytes] = []
-    size = 0
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise _too_large(limit)
-        parts.append(part)
-        more = message.get("more_body", False)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+def _is_over(length: bytes, limit: int) -> bool:
+    """Whether a declared length is over the limit; Python reads no number of 5,000 digits."""
+    digits = length.lstrip(b"0")
+    return digits.isdigit() and (len(digits) > MOST_DIGITS or int(digits) > limit)
 
 
 def _too_large(limit: int) -> PayloadTooLarge:
@@ -165,15 +177,6 @@ def check_media_type(content_type: str | None) -> None:
         raise UnsupportedMediaType("Send the body as JSON, with Content-Type: application/json.")
 
 
-def accepts_json(scope: Scope) -> bool:
-    """Whether the client takes JSON (RFC 9110, 12.5.1); without the header it takes anything."""
-    for name, value in scope["headers"]:
-        if name == b"accept" and b"*/*" not in value and b"json" not in value:
-            ranges = [part.partition(b";")[0].strip() for part in value.lower().split(b",")]
-            return not any(ranges) or b"application/*" in ranges
-    return True
-
-
 class Endpoint:
     """All methods of one path, as an ASGI application."""
 
@@ -182,6 +185,7 @@ class Endpoint:
         if "GET" in self._specs:
             self._specs["HEAD"] = self._specs["GET"]
         self._allow = ", ".join(sorted(self._specs))
+        self._answers_json = {name for name, spec in self._specs.items() if spec.answers_json}
         self._door = door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -192,6 +196,9 @@ class Endpoint:
             return
         except Exception as error:  # noqa: BLE001 - the edge of the door: nothing may leave it
             answer = problem(error, scope)
+            # The failed work holds its error, and the error by its trace the work and the body:
+            # let go of now, not when the collector comes, which is after a thousand requests.
+            error.__traceback__ = error.__context__ = error.__cause__ = None
         await _send(send, answer)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Reply:
@@ -199,14 +206,14 @@ class Endpoint:
         if spec is None:
             detail = f"This address takes {self._allow}."
             return problem("method-not-allowed", scope, detail, headers={"Allow": self._allow})
-        if not accepts_json(scope) and spec.answers_json:
+        call = Call(self._door, scope, receive)
+        if scope["method"] in self._answers_json and not call.accepts_json():
             return problem("not-acceptable", scope, "This address answers JSON; accept that.")
-        identity = NOBODY
         if spec.secured:
             found = self._door.authenticate(scope)
-            identity = found if isinstance(found, Identity) else await found
+            call.identity = found if isinstance(found, Identity) else await found
         handler: Handler = spec.endpoint  # type: ignore[assignment]  # the route table gives every route one
-        return await handler(Call(self._door, scope, receive, identity))
+        return await handler(call)
 
 
 async def unknown_address(scope: Scope, _receive: Receive, send: Send) -> None:

@@ -47,16 +47,18 @@ class Patience:
     def __init__(self, call: Call, seconds: float) -> None:
         self._call = call
         self._deadline = time.monotonic() + seconds
-        # Both are watched for the whole wait: one task each, however often the wait goes on.
+        self._waker: asyncio.Future[None] | None = None
+        # Watched for the whole wait: one task, however often the wait goes on.
         self._gone = asyncio.ensure_future(_disconnected(call))
-        self._stopping = asyncio.ensure_future(call.door.stopping.wait())
+        self._gone.add_done_callback(self._wake)
+        call.door.held.add(self._wake)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._call.door.held.discard(self._wake)
         self._gone.cancel()
-        self._stopping.cancel()
 
     async def wait(self, future: asyncio.Future[Any], *, at_most: float | None = None) -> bool:
         """Wait for a future; True when it is done, False when the time is up.
@@ -70,11 +72,7 @@ class Patience:
         token_ends = self._call.identity.expires_at
         if token_ends is not None:
             seconds = min(seconds, max(0.0, token_ends - time.time()))
-        await asyncio.wait(
-            {future, self._gone, self._stopping},
-            timeout=seconds,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
+        await self._first_of(future, seconds)
         # First of all: what was claimed for a client that has gone must not be sent to nobody.
         if self._gone.done():
             raise ClientGone
@@ -87,7 +85,30 @@ class Patience:
     @property
     def over(self) -> bool:
         """Whether the wait has come to its end."""
-        return self._stopping.done() or time.monotonic() >= self._deadline
+        return self._call.door.is_stopping or time.monotonic() >= self._deadline
+
+    async def _first_of(self, future: asyncio.Future[Any], seconds: float) -> None:
+        """Until the future is done, the client gone, the server stopping, or the time up.
+
+        By hand, where ``asyncio.wait`` would keep a task and three callbacks for each waiter.
+        """
+        if future.done() or self._gone.done() or self._call.door.is_stopping:
+            await asyncio.sleep(0)  # a client that has gone meanwhile is noticed
+            return
+        loop = asyncio.get_running_loop()
+        self._waker = loop.create_future()
+        timer = loop.call_later(seconds, self._wake)
+        future.add_done_callback(self._wake)
+        try:
+            await self._waker
+        finally:
+            timer.cancel()
+            future.remove_done_callback(self._wake)
+            self._waker = None
+
+    def _wake(self, _done: object = None) -> None:
+        if self._waker is not None and not self._waker.done():
+            self._waker.set_result(None)
 
 
 async def _disconnected(call: Call) -> None:

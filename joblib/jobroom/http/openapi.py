@@ -11,7 +11,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from jobroom import wire
 from jobroom.http.problem_table import PROBLEM_PATH, PROBLEMS
 from jobroom.http.problems import MEDIA_TYPE
-from jobroom.http.routespec import Answer, RouteSpec
+from jobroom.http.routespec import Answer, Link, RouteSpec
 
 Document = dict[str, Any]
 
@@ -145,7 +145,18 @@ def _answer(route: RouteSpec, status: int, answer: Answer) -> Document:
         response["content"] = {"application/json": {"schema": _reference(answer)}}
     if route.answer_headers:
         response["headers"] = {name: _header(name) for name in route.answer_headers}
+    if route.links and answer is not None:
+        response["links"] = {link.name: _link(link) for link in route.links}
     return response
+
+
+def _link(link: Link) -> Document:
+    found: Document = {
+        "operationId": link.operation_id,
+        "description": link.description,
+        "parameters": dict(link.parameters),
+    }
+    return found if link.body is None else {**found, "requestBody": dict(link.body)}
 
 
 def _header(name: str) -> Document:
@@ -158,6 +169,8 @@ def _problem_slugs(route: RouteSpec) -> Iterable[str]:
     slugs = list(route.problems)
     if route.secured:
         slugs.append("unauthorized")
+    if route.answers_json:
+        slugs.append("not-acceptable")
     if route.request is not None:
         slugs.extend(_FAULTS_OF_A_BODY)
     elif route.query:

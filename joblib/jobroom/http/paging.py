@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jobroom.domain.lifecycle import TaskStatus
 from jobroom.errors import FieldError, ValidationFailed
 from jobroom.http import render
+from jobroom.http.routespec import Query
 from jobroom.store.lists import COUNT_LIMIT
 
 if TYPE_CHECKING:
@@ -22,6 +23,32 @@ DEFAULT_LIMIT = 50
 LARGEST_LIMIT = 500
 LARGEST_OFFSET = 1_000_000
 LARGEST_SEQ = 2**62
+
+PARAMETERS = (
+    Query(
+        "limit",
+        "How many items at most.",
+        {"type": "integer", "minimum": 0, "maximum": LARGEST_LIMIT, "default": DEFAULT_LIMIT},
+    ),
+    Query(
+        "offset",
+        "How many items to leave out first; not with a cursor.",
+        {"type": "integer", "minimum": 0, "maximum": LARGEST_OFFSET, "default": 0},
+    ),
+    Query(
+        "cursor",
+        "The next_cursor of the page before; it carries the filters.",
+        {"type": "string", "minLength": 1},
+    ),
+)
+FILTERS = (
+    Query(
+        "status",
+        "Only tasks in these states.",
+        {"type": "array", "items": {"type": "string", "enum": [s.value for s in TaskStatus]}},
+    ),
+    Query("created_by_id", "Only tasks of this identity."),
+)
 
 KINDS: dict[str, type] = {"tasks": int, "jobs": int, "workers": str}
 """The lists, each with what its cursors go by."""
@@ -190,6 +217,8 @@ def _are_filters(filters: object, kind: str) -> bool:
         filters.keys() == {"status", "job", "created_by_id"}
         and isinstance(statuses, list)
         and all(status in tuple(TaskStatus) for status in statuses)
+        # Each of them once, as we write them: a status more is a search more.
+        and statuses == sorted(set(statuses))
         and all(isinstance(filters[name], str | None) for name in ("job", "created_by_id"))
     )
 

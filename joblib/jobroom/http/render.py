@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from json import JSONDecoder
+from typing import Any, NoReturn
 
 import orjson
 
-from jobroom.domain import jsontext
+from jobroom.domain import damage, jsontext
 from jobroom.domain.records import JobView, SweepReport, Task, TaskView, WorkerView
 from jobroom.domain.timetext import format_time
 
@@ -14,13 +15,44 @@ LIST_LIMIT_BYTES = 4096
 LIST_TEXT_BYTES = 1024
 """How much of an error or a message a list shows: a page must fit into 6 MB."""
 
+CHECKED_CHARACTERS = 64 * 1024
+"""Stored JSON up to this length is read before it goes out; of longer text only the ends are."""
+
 Document = dict[str, Any]
 
-dump = orjson.dumps
+
+def dump(document: Any) -> bytes:
+    """A document as JSON; what is no text in it, of a damaged row, is shown as well as may be."""
+    try:
+        return orjson.dumps(document)
+    except TypeError:
+        return orjson.dumps(_as_text(document))
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _as_text(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_text(member) for member in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    return value
 
 
 def task_document(view: TaskView, *, in_list: bool = False) -> Document:
     """A task as the contract writes it; in a list without a payload or result over 4 KiB."""
+    if damage.is_sound(view.task) and view.job_name:
+        try:
+            return _task_document(view, in_list=in_list)
+        except (AttributeError, OverflowError, TypeError, ValueError):
+            pass  # a time that no calendar has, or bytes where there should be text
+    whole = view._replace(task=damage.mended(view.task), job_name=view.job_name or "")
+    return _task_document(whole, in_list=in_list)
+
+
+def _task_document(view: TaskView, *, in_list: bool) -> Document:
     task = view.task
     document: Document = {
         "id": task.id,
@@ -32,7 +64,7 @@ def task_document(view: TaskView, *, in_list: bool = False) -> Document:
         "completed_at": format_time(task.completed_at),
         "worker_id": task.worker_id,
         "error": task.error,
-        "payload": orjson.Fragment(task.payload),
+        "payload": None,
         "queue_position": view.queue_position,
         "created_by_id": task.created_by_id,
         "claimed_at": format_time(task.claimed_at),
@@ -44,33 +76,76 @@ def task_document(view: TaskView, *, in_list: bool = False) -> Document:
         "expires_at": format_time(task.expires_at),
         "progress": task.progress,
         "message": task.message,
-        "result": None if task.result is None else orjson.Fragment(task.result),
+        "result": None,
         "depends_on": [],
         "waiting_on": [],
         "lease_expires_at": format_time(view.lease_expires_at),
         "schema_version": task.schema_version,
         "timeout_seconds": task.timeout_seconds,
     }
+    if not in_list or not _leave_out(document, "payload", task.payload):
+        document["payload"] = _stored(task.payload, is_object=True)
+    if task.result is not None and not (in_list and _leave_out(document, "result", task.result)):
+        document["result"] = _stored(task.result)
     if in_list:
-        _leave_out(document, "payload", task.payload)
-        _leave_out(document, "result", task.result)
         document["error"] = _shortened(task.error)
         document["message"] = _shortened(task.message)
     return document
+
+
+def _stored(text: str, *, is_object: bool = False) -> orjson.Fragment | None:
+    """Stored JSON as it came; None where it was damaged: spliced in, it would spoil the answer."""
+    return orjson.Fragment(text) if is_whole(text) and (text[0] == "{" or not is_object) else None
+
+
+def is_whole(text: str | bytes) -> bool:
+    """Whether stored JSON is still JSON; of a long text only the ends are looked at."""
+    if not isinstance(text, str):
+        return False  # a blob: the file was written by somebody else
+    return _is_json(text) if len(text) <= CHECKED_CHARACTERS else text[0] + text[-1] in _ENDS
+
+
+_ENDS = ("{}", "[]", '""')
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except ValueError:
+        return _is_unusual_json(text)
+    return True
+
+
+def _is_unusual_json(text: str) -> bool:
+    # The fast reader refuses integers of some hundred digits and lone surrogates.
+    try:
+        text.encode()
+        _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _no_constant(token: str) -> NoReturn:
+    raise ValueError(token)
+
+
+_DECODER = JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
 
 
 def _shortened(text: str | None) -> str | None:
     return None if text is None else jsontext.cut_text(text, LIST_TEXT_BYTES)
 
 
-def _leave_out(document: Document, member: str, text: str | None) -> None:
+def _leave_out(document: Document, member: str, text: str) -> bool:
+    """Tell the size of a text in place of the text itself, if it is too long for a list."""
     # A character is at most four bytes: most texts need no encoding to be known as short.
-    if text is None or len(text) * 4 <= LIST_LIMIT_BYTES:
-        return
+    if len(text) * 4 <= LIST_LIMIT_BYTES:
+        return False
     size = len(text.encode())
     if size > LIST_LIMIT_BYTES:
-        document[member] = None
         document[f"{member}_bytes"] = size
+    return size > LIST_LIMIT_BYTES
 
 
 def claim_document(views: list[TaskView]) -> Document:
@@ -87,7 +162,7 @@ def report_document(view: TaskView, next_task: TaskView | None) -> Document:
 
 def etag(task: Task) -> str:
     """The weak entity tag of a task (RFC 9110, 8.8.3): it rises with each write of the row."""
-    return f'W/"{task.version}"'
+    return f'W/"{task.version if damage.is_sound(task) else 0}"'
 
 
 def job_summary(view: JobView) -> Document:
@@ -112,7 +187,7 @@ def job_document(view: JobView, *, worker_id: str | None = None) -> Document:
     job = view.job
     return {
         **job_summary(view),
-        "schema": orjson.Fragment(job.schema),
+        "schema": _stored(job.schema, is_object=True) or {},
         "schema_version": job.schema_version,
         "worker_id": worker_id,
         "max_attempts": job.max_attempts,

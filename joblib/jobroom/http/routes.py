@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 from jobroom import wire
-from jobroom.domain.lifecycle import TaskStatus
-from jobroom.http import jobs, service, tasks, workers
+from jobroom.http import jobs, links, paging, service, tasks, workers
 from jobroom.http.routespec import Query, RouteSpec
 
 BASE = "/v1/joblib"
 ROOM = f"{BASE}/rooms/{{room_id}}"
 TASK = f"{BASE}/tasks/{{task_id}}"
-
-PAGE = (
-    Query(
-        "limit",
-        "How many items at most.",
-        {"type": "integer", "minimum": 0, "maximum": 500, "default": 50},
-    ),
-    Query(
-        "offset",
-        "How many items to leave out first; not with a cursor.",
-        {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0},
-    ),
-    Query("cursor", "The next_cursor of the page before; it carries the filters."),
-)
-FILTERS = (
-    Query(
-        "status",
-        "Only tasks in these states.",
-        {"type": "array", "items": {"type": "string", "enum": [s.value for s in TaskStatus]}},
-    ),
-    Query("created_by_id", "Only tasks of this identity."),
-)
 
 ROUTES: tuple[RouteSpec, ...] = (
     # The busiest first: the router takes the first path that fits.
@@ -43,6 +20,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "tasks",
         {202: wire.TaskBody},
         endpoint=tasks.submit_task,
+        links=links.OF_A_SUBMISSION,
         request=wire.SubmitTask,
         body_required=False,
         headers=("Idempotency-Key",),
@@ -65,6 +43,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "tasks",
         {200: wire.ClaimBody},
         endpoint=tasks.claim_tasks,
+        links=links.OF_A_CLAIM,
         request=wire.ClaimTasks,
         body_required=False,
         headers=("Prefer",),
@@ -79,6 +58,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "tasks",
         {200: wire.TaskReport},
         endpoint=tasks.report,
+        links=links.OF_A_REPORT,
         request=wire.UpdateTask,
         problems=("task-not-found", "forbidden", "invalid-task-transition"),
     ),
@@ -90,6 +70,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "tasks",
         {200: wire.TaskBody, 304: None},
         endpoint=tasks.get_task,
+        links=links.OF_A_TASK,
         headers=("Prefer", "If-None-Match"),
         answer_headers=("ETag", "Preference-Applied"),
         problems=("task-not-found", "too-many-requests"),
@@ -122,6 +103,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "workers",
         {201: wire.NewWorkerBody},
         endpoint=workers.create_worker,
+        links=links.OF_A_NEW_WORKER,
         request=wire.CreateWorker,
         body_required=False,
     ),
@@ -133,7 +115,8 @@ ROUTES: tuple[RouteSpec, ...] = (
         "workers",
         {200: wire.WorkerPage},
         endpoint=workers.list_workers,
-        query=PAGE,
+        links=links.OF_WORKERS,
+        query=paging.PARAMETERS,
     ),
     RouteSpec(
         "GET",
@@ -143,7 +126,8 @@ ROUTES: tuple[RouteSpec, ...] = (
         "workers",
         {200: wire.WorkerPage},
         endpoint=workers.list_room_workers,
-        query=PAGE,
+        links=links.OF_ROOM_WORKERS,
+        query=paging.PARAMETERS,
         problems=("not-found", "invalid-room-id"),
     ),
     RouteSpec(
@@ -154,6 +138,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "jobs",
         {200: wire.JobBody, 201: wire.JobBody},
         endpoint=jobs.register_job,
+        links=links.OF_A_JOB,
         request=wire.RegisterJob,
         problems=(
             "not-found",
@@ -172,7 +157,8 @@ ROUTES: tuple[RouteSpec, ...] = (
         "jobs",
         {200: wire.JobPage},
         endpoint=jobs.list_jobs,
-        query=PAGE,
+        links=links.OF_JOBS,
+        query=paging.PARAMETERS,
         problems=("not-found", "invalid-room-id"),
     ),
     RouteSpec(
@@ -183,6 +169,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "jobs",
         {200: wire.JobBody},
         endpoint=jobs.show_job,
+        links=links.OF_A_JOB,
         problems=("not-found", "invalid-room-id", "job-not-found"),
     ),
     RouteSpec(
@@ -193,7 +180,8 @@ ROUTES: tuple[RouteSpec, ...] = (
         "tasks",
         {200: wire.TaskPage},
         endpoint=tasks.list_job_tasks,
-        query=(*PAGE, *FILTERS),
+        links=links.OF_JOB_TASKS,
+        query=(*paging.PARAMETERS, *paging.FILTERS),
         problems=("not-found", "invalid-room-id", "job-not-found", "forbidden"),
     ),
     RouteSpec(
@@ -204,7 +192,12 @@ ROUTES: tuple[RouteSpec, ...] = (
         "tasks",
         {200: wire.TaskPage},
         endpoint=tasks.list_room_tasks,
-        query=(*PAGE, *FILTERS, Query("job", "Only tasks of this job, by its full name.")),
+        links=links.OF_TASKS,
+        query=(
+            *paging.PARAMETERS,
+            *paging.FILTERS,
+            Query("job", "Only tasks of this job, by its full name."),
+        ),
         problems=("not-found", "invalid-room-id", "job-not-found", "forbidden"),
     ),
     RouteSpec(
@@ -225,6 +218,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "tasks",
         {200: wire.RetryBody},
         endpoint=tasks.retry_task,
+        links=links.OF_A_RETRY,
         query=(
             Query(
                 "dry_run",

@@ -25,11 +25,22 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """What to do next with a good answer; ``parameters`` are runtime expressions of OpenAPI."""
+
+    name: str
+    operation_id: str
+    description: str
+    parameters: Mapping[str, str]
+    body: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RouteSpec:
     """One route. ``headers`` names request headers, ``problems`` the slugs it may answer.
 
-    What every route may answer (401 if secured, 500, 503, and the faults of a body) is not
-    listed; ``build_openapi`` adds it.
+    What every route may answer (401 if secured, 406 where JSON is the answer, 500, 503, and the
+    faults of a body) is not listed; ``build_openapi`` adds it.
     """
 
     method: str
@@ -45,6 +56,7 @@ class RouteSpec:
     headers: tuple[str, ...] = ()
     answer_headers: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
     secured: bool = True
 
     @property

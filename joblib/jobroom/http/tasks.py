@@ -104,10 +104,11 @@ async def _find_repeat(call: Call, new: submission.NewTask) -> submission.Submit
 async def _check_payload(call: Call, job: Job, text: str) -> None:
     check = call.door.schemas.get(job.seq, job.schema_version, job.schema)
     payload = call.values().get("payload") or {}
-    if len(text) > LARGE_PAYLOAD:
-        await to_thread.run_sync(lambda: check.check(payload, at="/payload"))
+    size = len(text)
+    if size > LARGE_PAYLOAD:
+        await to_thread.run_sync(lambda: check.check(payload, characters=size, at="/payload"))
     else:
-        check.check(payload, at="/payload")
+        check.check(payload, characters=size, at="/payload")
 
 
 def _accepted(call: Call, done: submission.Submitted) -> Reply:
@@ -212,7 +213,7 @@ async def get_task(call: Call) -> Reply:
     if not seconds:
         view = await call.run(reading.get_task, caller=call.caller, task_id=task_id)
         return _shown(view, known)
-    with longpoll.place_to_wait(call), call.door.watch.of(task_id) as waiting:
+    with longpoll.place_to_wait(call), call.door.watching(task_id) as waiting:
         view = await call.run(reading.get_task, caller=call.caller, task_id=task_id)
         if _is_news(view, known):
             return _shown(view, known)
@@ -253,6 +254,9 @@ async def get_result(call: Call) -> Reply:
     view: TaskView = await call.run(reading.get_task, caller=call.caller, task_id=task_id)
     if view.task.result is None:
         message = f"Task {task_id} is {view.task.status} and has no result."
+        raise NotFound(message)
+    if not render.is_whole(view.task.result):
+        message = f"The stored result of task {task_id} is damaged; run the task again."
         raise NotFound(message)
     return Reply(200, view.task.result.encode(), (JSON,))
 
