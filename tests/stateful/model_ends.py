@@ -202,6 +202,7 @@ def retry(state: State, caller: Caller, task_id: str) -> ModelTask:
     if task.status not in {"failed", "cancelled"}:
         refuse("invalid-task-transition")
     state.put_back(task)
+    task.job.hidden = False
     task.ready = task.run_at is None or task.run_at <= state.now
     task.starts = task.idle = 0
     task.error = task.progress = task.message = None

@@ -30,7 +30,12 @@ BY_HOLDER = (
     reports.FAIL_FOR_GOOD,
     reports.HAND_BACK,
 )
-CLAIMS = (claims._CLAIM, claims._CLAIM_AND_START)
+CLAIMS = (
+    claims._CLAIM,
+    claims._CLAIM_AND_START,
+    claims._CLAIM_PLAINLY,
+    claims._CLAIM_AND_START_PLAINLY,
+)
 OWNER = (
     "(EXISTS (SELECT 1 FROM worker"
     " WHERE worker.id = task.worker_id AND worker.identity = :identity))"

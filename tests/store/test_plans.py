@@ -32,6 +32,15 @@ BY_ID = "(id=?)"
 BY_SEQ = "task USING INTEGER PRIMARY KEY (rowid=?)"
 LINKS = "worker_job_link USING COVERING INDEX"
 
+PLAINLY = [
+    BY_SEQ,
+    LINKS,
+    "ahead USING INDEX ix_task_ready (job_seq=?)",
+    "due USING INDEX ix_task_delayed (job_seq=? AND run_at<?)",
+    "served USING INDEX ix_task_held (worker_id=?)",
+    "worker USING INDEX sqlite_autoindex_worker_1 (id=?)",
+]
+
 HOT: dict[str, tuple[Statement, list[str]]] = {
     "insert": (tasks._INSERT, ["job USING INTEGER PRIMARY KEY"]),
     "by idempotency key": (tasks._BY_KEY, ["ix_task_idempotency (created_by_id=? AND"]),
@@ -39,8 +48,10 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
     "fair turn, served": (turns._NOW_SERVED, ["ix_task_ready (job_seq=? AND priority=?"]),
     "claim": (claims._CLAIM, [BY_SEQ, LINKS, "ahead USING INDEX ix_task_ready (job_seq=?)"]),
     "claim and start": (claims._CLAIM_AND_START, [BY_SEQ, LINKS, "ix_task_ready (job_seq=?)"]),
+    "claim plainly": (claims._CLAIM_PLAINLY, PLAINLY),
+    "claim and start plainly": (claims._CLAIM_AND_START_PLAINLY, PLAINLY),
     "promote": (claims._PROMOTE, [LINKS, "ix_task_delayed (job_seq=? AND run_at<?)"]),
-    "expired heads": (claims._EXPIRED_HEADS, [LINKS, "ix_task_ready (job_seq=?)"]),
+    "dead heads": (claims._DEAD_HEADS, [LINKS, "ix_task_ready (job_seq=?)"]),
     "claimed by request": (claims._CLAIMED_BY_REQUEST, ["ix_task_held (worker_id=?)"]),
     "has claimable": (
         claims._WAITED_FOR,
@@ -100,6 +111,8 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "fair turn, served": ("SCAN CONSTANT ROW", "one row made of two subqueries"),
     "claim": (SORTS, "the heads: one row for each job of the worker"),
     "claim and start": (SORTS, "the heads: one row for each job of the worker"),
+    "claim plainly": (SORTS, "the heads: one row for each job of the worker"),
+    "claim and start plainly": (SORTS, "the heads: one row for each job of the worker"),
     "claimed by request": (SORTS, "what one worker holds"),
     "queue position": ("SCAN first", "at most 1,000 rows, by its LIMIT"),
     "vanished workers": ("SCAN task USING INDEX ix_task_held", "only what is held"),

@@ -6,6 +6,7 @@ and how often; so telling is linear in the payload, whatever the keywords. Price
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
 MAX_PLANNED = 300_000
 _REPEATS = 20.0
+_TIMES_OF_UNEVALUATED = 3
 _VISIT, _ENTRY, _COMPARE, _DIVIDE, _DIVIDE_EXTREME = 15, 20, 1_800, 3_000, 60_000
 _MATCH, _MATCH_CHARACTER, _MATCH_CHARACTER_OF_LARGE = 90, 4, 30
 _LOOKS_AROUND = re.compile(r"\(\?[=!<>]|\\[1-9k]|[*+?}]\+|\\[GKzZbB]")
@@ -63,6 +65,12 @@ class _Part:
         self.text = _Matching([schema["pattern"]] if "pattern" in schema else [])
         self.name = _Matching(list(schema.get("patternProperties") or ()))
         self.is_unique = schema.get("uniqueItems") is True
+
+    @property
+    def dearest(self) -> float:
+        """What the dearest value costs, apart from its characters and its equals."""
+        number = max(self.whole, self.fraction, self.extreme)
+        return self.value + number + self.container + self.text.text + self.name.text
 
     def _compare(self, schema: dict[str, Any]) -> None:
         members = list(schema["enum"]) if isinstance(schema.get("enum"), list) else []
@@ -236,7 +244,9 @@ class Estimate:
         place = {known: index for index, known in enumerate(order)}
         times = {known: float(roots.get(known, 0)) for known in reversed(order)}
         for known in reversed(order):
-            n = times[known] * (3 if UNEVALUATED & self._by_id[known].keys() else 1)
+            n = times[known] * (
+                _TIMES_OF_UNEVALUATED if UNEVALUATED & self._by_id[known].keys() else 1
+            )
             for inner in self._in_place(self._by_id[known]):
                 if place[inner] < place[known]:
                     times[inner] = min(times[inner] + n, 1e30)
@@ -284,6 +294,28 @@ class Estimate:
         return self._parts[known]
 
 
+class Ceiling:
+    """What a check by a schema costs at most for any payload of so many characters.
+
+    Far above the estimate, and told without a look at the payload: most payloads are so small
+    that even this is affordable. ``weight`` is how many subschemas one value may meet.
+    """
+
+    def __init__(self, schema: dict[str, Any], weight: float) -> None:
+        parts = [_Part(one) for one in _all_in(schema)]
+        met = _TIMES_OF_UNEVALUATED * weight
+        self._value = met * max(part.dearest for part in parts)
+        self._character = met * max(p.text.character + p.name.character for p in parts)
+        self._square = met * _COMPARE / 2 if any(part.is_unique for part in parts) else 0.0
+        self._is_endless = any(p.text.backtracking + p.name.backtracking for p in parts)
+
+    def of(self, characters: float) -> float:
+        """Nanoseconds; infinite where no length of the payload bounds them."""
+        if self._is_endless:
+            return math.inf
+        return characters * (self._value + self._character + characters * self._square)
+
+
 def size_of(value: Any) -> int:
     """How many values a JSON value holds, itself and names included."""
     size = 0
@@ -299,14 +331,19 @@ def size_of(value: Any) -> int:
     return size
 
 
-def _named_in(root: Any) -> Iterator[Any]:
-    """Each schema with an anchor; all of them where one has an identifier to start pointers at."""
-    waiting, found = [root], []
+def _all_in(root: Any) -> Iterator[dict[str, Any]]:
+    """Each schema that is written as an object, the root first."""
+    waiting = [root]
     while waiting:
         one = waiting.pop()
         if isinstance(one, dict):
-            found.append(one)
+            yield one
             waiting.extend(inner for _, inner in subschemas(one))
+
+
+def _named_in(root: Any) -> Iterator[Any]:
+    """Each schema with an anchor; all of them where one has an identifier to start pointers at."""
+    found = list(_all_in(root))
     has_identifiers = any("$id" in one for one in found)
     return (one for one in found if has_identifiers or {"$anchor", "$dynamicAnchor"} & one.keys())
 

@@ -18,6 +18,8 @@ _TOKEN_LIMIT = 255
 
 _SPACES = frozenset(" \t\n\r")
 _SPACE = re.compile(r"[ \t\n\r]*")
+_USUAL_NAME = re.compile(r'[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*')
+_USUAL_MARK = re.compile(r"[ \t\n\r]*([,}])")
 _STRING_BYTES = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|([\[{])|[\]}]', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -61,7 +63,11 @@ def parse_object(body: bytes) -> JsonObject:
         _refuse_no_object(text, mark)
     values: dict[str, Any] = {}
     spans: dict[str, tuple[int, int]] = {}
-    position, mark = _next(text, _scan_members(text, position + 1, values, spans))
+    end = _scan_usual(text, position + 1, values, spans)
+    if not end:
+        values, spans = {}, {}
+        end = _scan_members(text, position + 1, values, spans)
+    position, mark = _next(text, end)
     if mark:
         _refuse_at(text, position, "Nothing may follow the object")
     if "\\ud" in text or "\\uD" in text:
@@ -130,6 +136,26 @@ def _decode(body: bytes) -> str:
         return body.decode("utf-8")
     except UnicodeDecodeError as fault:
         _refuse("", f"The body is not UTF-8: byte {fault.start} cannot be read.")
+
+
+def _scan_usual(
+    text: str, position: int, values: dict[str, Any], spans: dict[str, tuple[int, int]]
+) -> int:
+    """What ``_scan_members`` does, in half the time; 0 where there is a fault or an odd name."""
+    try:
+        while member := _USUAL_NAME.match(text, position):
+            name, start = member[1], member.end()
+            value, position = _SCAN(text, start)
+            mark = _USUAL_MARK.match(text, position)
+            if mark is None or name in values:
+                return 0
+            values[name], spans[name] = value, (start, position)
+            position = mark.end()
+            if mark[1] == "}":
+                return position
+    except (StopIteration, ValueError, _Refused):
+        pass  # the other one says what is wrong, and where
+    return 0
 
 
 def _scan_members(

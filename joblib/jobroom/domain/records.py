@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 MICROSECONDS = 1_000_000
+KEY_LIFE = 24 * 3600 * MICROSECONDS
+"""How long an idempotency key is remembered, by the store's clock (rules, *Idempotency*)."""
 
 
 class Caller(NamedTuple):

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jobroom.domain.records import MICROSECONDS, Caller, TaskView
+from jobroom.domain import damage
+from jobroom.domain.records import MICROSECONDS, Caller, Task, TaskView
 from jobroom.errors import StoreUnavailable
 from jobroom.service import losing
 from jobroom.service import workers as crew
 from jobroom.service.use_case import reads, writes
-from jobroom.store import claims, jobs, notices, reports
+from jobroom.store import claims, jobs, notices, reports, workers
 from jobroom.store.lane import Parked, Refused
 from jobroom.store.transaction import Transaction
 
 MOST_SKIPPED = 1000
-"""How many expired or never started tasks one claim ends before it asks to be repeated."""
+"""How many tasks that cannot be run one claim ends before it asks to be repeated."""
 
 
-PROMOTED = 100
+PROMOTED = 1000
 """How many due tasks are made claimable at a time."""
 
 
@@ -49,21 +50,41 @@ def claim_tasks(
     kept instead until something is. Repeating a ``request_id`` gives what it gave before.
     Raises WorkerNotFound and Forbidden.
     """
-    worker = crew.speak_for(tx, caller, worker_id)
-    wish = Wish(caller, worker.id, (), limit, start, request_id)
-    claimed = take_once(tx, wish)
+    wish = Wish(caller, worker_id or caller.identity, (), limit, start, request_id)
+    claimed = claim(tx, wish)
     if not claimed and wait:
-        raise Parked(wish._replace(job_seqs=tuple(jobs.linked_to(tx, worker.id))), otherwise=[])
+        linked = tuple(jobs.linked_to(tx, wish.worker_id))
+        raise Parked(wish._replace(job_seqs=linked), otherwise=[])
     return claimed
 
 
-def take_once(tx: Transaction, wish: Wish) -> list[TaskView]:
+def claim(tx: Transaction, wish: Wish) -> list[TaskView]:
     """Claim, or give again what an earlier claim of the same ``request_id`` holds."""
+    if wish.limit == 1 and (plain := claim_plainly(tx, wish)):
+        return [plain]
+    crew.speak_for(tx, wish.caller, wish.worker_id)
     if wish.request_id is not None:
         before = claims.claimed_by_request(tx, worker_id=wish.worker_id, request_id=wish.request_id)
         if before:
             return [leased(tx, found) for found in before]
     return take(tx, wish)
+
+
+def claim_plainly(tx: Transaction, wish: Wish) -> TaskView | None:
+    """Claim one task by one statement, which is how nearly all of them go; None: do all steps."""
+    taken = claims.claim_plainly(
+        tx,
+        worker_id=wish.worker_id,
+        identity=wish.caller.identity,
+        start=wish.start,
+        request_id=wish.request_id,
+    )
+    if taken is None:
+        return None
+    found, heard = taken
+    if heard is not None:
+        workers.note_heard(tx, worker_id=wish.worker_id, last=heard)
+    return _accept(tx, found, wish)
 
 
 def take(tx: Transaction, wish: Wish) -> list[TaskView]:
@@ -76,21 +97,33 @@ def take(tx: Transaction, wish: Wish) -> list[TaskView]:
             tx, worker_id=wish.worker_id, start=wish.start, request_id=wish.request_id
         )
         if found is None:
-            expired = _end_expired_heads(tx, wish.worker_id)
-            if not expired and not more_are_due:
+            dead = _end_dead_heads(tx, wish.worker_id)
+            if not dead and not more_are_due:
                 break
-            more_are_due = _promote(tx, wish.worker_id) if not expired else more_are_due
-            skipped += expired
-        elif found.task.idle_claims > losing.IDLE_CLAIMS:
-            never = f"The task was claimed {losing.IDLE_CLAIMS} times and never started."
-            reports.fail(tx, found.task, error=never)
-            skipped += 1
+            more_are_due = _promote(tx, wish.worker_id) if not dead else more_are_due
+            skipped += dead
+        elif accepted := _accept(tx, found, wish):
+            claimed.append(accepted)
         else:
-            _forget_notice(tx, found)
-            claimed.append(leased(tx, found))
+            skipped += 1
     if skipped >= MOST_SKIPPED and not claimed:
-        raise Refused(StoreUnavailable("Many expired tasks were cleared away; claim again."))
+        raise Refused(
+            StoreUnavailable("Many tasks that cannot be run were cleared away; claim again.")
+        )
     return claimed
+
+
+def _accept(tx: Transaction, found: TaskView, wish: Wish) -> TaskView | None:
+    """The claimed task, to be handed out; None where it cannot be run and has failed instead."""
+    if not _can_be_run(found, started=wish.start):
+        reports.fail(tx, found.task, error=_damaged(found.task, started=wish.start))
+        return None
+    if found.task.idle_claims > losing.IDLE_CLAIMS:
+        never = f"The task was claimed {losing.IDLE_CLAIMS} times and never started."
+        reports.fail(tx, found.task, error=never)
+        return None
+    _forget_notice(tx, found)
+    return leased(tx, found)
 
 
 def _promote(tx: Transaction, worker_id: str) -> bool:
@@ -98,12 +131,33 @@ def _promote(tx: Transaction, worker_id: str) -> bool:
     return claims.promote_due(tx, worker_id=worker_id, limit=PROMOTED) == PROMOTED
 
 
-def _end_expired_heads(tx: Transaction, worker_id: str) -> int:
-    """Fail those of the first tasks that nobody started in time; how many."""
-    expired = claims.expired_heads(tx, worker_id)
-    for head in expired:
-        reports.fail(tx, head.task, error=EXPIRED)
-    return len(expired)
+def _end_dead_heads(tx: Transaction, worker_id: str) -> int:
+    """Fail those of the first tasks that cannot be claimed any more; how many."""
+    dead = claims.dead_heads(tx, worker_id)
+    for head in dead:
+        is_damaged = head.task.completed_at is not None
+        reports.fail(
+            tx, head.task, error=_damaged(head.task, started=False) if is_damaged else EXPIRED
+        )
+    return len(dead)
+
+
+def _can_be_run(found: TaskView, *, started: bool) -> bool:
+    """Whether a claimed row is sound; one that is not must not hold up those behind it."""
+    task = found.task
+    return (
+        bool(found.job_name)
+        and damage.is_sound(task)
+        and (started or task.starts < task.max_attempts)
+    )
+
+
+def _damaged(task: Task, *, started: bool) -> str:
+    if damage.is_sound(task) and task.starts - started >= task.max_attempts:
+        why = f"it had {task.starts - started} starts of at most {task.max_attempts}"
+    else:
+        why = damage.flaw(task)
+    return f"{damage.STORY} ({why}); it cannot be run. Submit it again."
 
 
 def _forget_notice(tx: Transaction, found: TaskView) -> None:
@@ -118,7 +172,13 @@ EXPIRED = "The task expired: nobody started it before its expires_at."
 def leased(tx: Transaction, found: TaskView) -> TaskView:
     """A task of a worker that was heard of just now."""
     lease = int(tx.settings.worker_timeout_seconds * MICROSECONDS)
-    return found._replace(lease_expires_at=tx.now + lease)
+    return TaskView(found.task, found.job_name, tx.now + lease, found.queue_position)
+
+
+@reads
+def find_ready(tx: Transaction, *, job_seqs: list[int]) -> list[int]:
+    """Those of the jobs that have something to claim."""
+    return [job_seq for job_seq in job_seqs if claims.is_claimable(tx, job_seq)]
 
 
 @reads

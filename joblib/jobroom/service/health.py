@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobroom.service.use_case import writes
-from jobroom.store import state
+from jobroom.store import ballast
 
 if TYPE_CHECKING:
     from jobroom.store.transaction import Transaction
@@ -13,5 +13,8 @@ if TYPE_CHECKING:
 
 @writes
 def check_writable(tx: Transaction) -> None:
-    """Write something small; raises StoreUnavailable where that does not get through."""
-    state.put(tx, "checked_at", tx.now)
+    """Write as much as a usual request; raises StoreUnavailable where that does not get through.
+
+    Less would still fit on a disk that has no room for a request.
+    """
+    ballast.write(tx)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from jobroom.domain import damage
 from jobroom.store import jobs, notices, overdue, reports
 
 if TYPE_CHECKING:
@@ -21,33 +22,39 @@ class Lost(NamedTuple):
     failed: int = 0
 
 
-def lose_tasks(tx: Transaction, worker_id: str, *, why: str, most: int | None = 100) -> Lost:
+def lose_tasks(tx: Transaction, worker_id: str | None, *, why: str, most: int | None = 100) -> Lost:
     """Requeue or fail what a worker holds, by each job's policy; ``most`` None takes it all."""
     requeued = failed = 0
     limit = 100 if most is None else min(100, most)
+    story = f"Worker disconnected: worker {worker_id} {why}"
     while held := overdue.list_held_by(tx, worker_id, limit=limit):
-        for found in held:
-            if take_away(tx, found.task, why=f"Worker disconnected: worker {worker_id} {why}"):
-                requeued += 1
-            else:
-                failed += 1
-        if most is not None and requeued + failed >= most:
+        ends = [take_away(tx, found.task, why=story) for found in held]
+        requeued += ends.count(True)
+        failed += ends.count(False)
+        if ends.count(None) == len(ends) or (most is not None and requeued + failed >= most):
             break
     return Lost(requeued, failed)
 
 
-def take_away(tx: Transaction, task: Task, *, why: str) -> bool:
+def take_away(tx: Transaction, task: Task, *, why: str) -> bool | None:
     """End one attempt by the job's policy; True if the task is pending again.
 
-    The worker is told by a notice, should it still be alive.
+    None where the task has changed since it was read, and is left as it is. A damaged row is
+    never run again, whatever the policy. The worker is told by a notice, should it still be alive.
     """
     job = jobs.get_by_seq(tx, task.job_seq)
-    goes_back = job is not None and _goes_back(tx, task, job)
+    is_sound = damage.is_sound(task)
+    goes_back = is_sound and job is not None and _goes_back(tx, task, job)
     if goes_back:
-        reports.requeue(tx, task, error=task.error, starts=task.starts)
-        tx.claimable[task.job_seq] = None
+        done = reports.requeue(tx, task, error=task.error, starts=task.starts)
+    elif is_sound:
+        done = reports.fail(tx, task, error=_story(task, why))
     else:
-        reports.fail(tx, task, error=_story(task, why))
+        done = reports.fail(tx, task, error=f"{damage.STORY} ({damage.flaw(task)}). {why}.")
+    if done is None:
+        return None
+    if goes_back:
+        tx.claimable[task.job_seq] = None
     if task.worker_id is not None:
         notices.add(tx, worker_id=task.worker_id, task_id=task.id)
     return goes_back

@@ -12,6 +12,7 @@ cost far more than to find it, so faults are listed in full for small payloads o
 from __future__ import annotations
 
 import json
+import math
 import threading
 from functools import partial
 from itertools import islice
@@ -20,7 +21,7 @@ from urllib.parse import unquote
 
 import jsonschema_rs
 
-from jobroom.domain.costs import Estimate, burden, weight_in_memory
+from jobroom.domain.costs import Ceiling, Estimate, burden, weight_in_memory
 from jobroom.domain.jsontext import pointer_to, shown
 from jobroom.domain.schemas import REFERENCES, rebuild, references, subschemas, weigh
 from jobroom.errors import FieldError, PayloadInvalid, ValidationFailed
@@ -86,15 +87,19 @@ class PayloadCheck:
         self._built = built
         self._validator = _compile(built, self._steps)
         self._estimate = Estimate(schema)
+        self._ceiling = Ceiling(schema, self._weight)
         self._estimating = threading.Lock()
 
     def weigh_in_memory(self, characters: int) -> int:
         """About how many bytes it takes, for a schema whose text has so many characters."""
         return weight_in_memory(self._schema, characters)
 
-    def check(self, payload: Any, *, at: str = "") -> None:
-        """Raise ``PayloadInvalid`` unless it fits; ``at`` is put before each pointer."""
-        validator, backtracking = self._affordable(payload, at)
+    def check(self, payload: Any, *, characters: float = math.inf, at: str = "") -> None:
+        """Raise ``PayloadInvalid`` unless it fits; ``at`` is put before each pointer.
+
+        ``characters`` is how long its text is, where that is known: it spares an estimate.
+        """
+        validator, backtracking = self._affordable(payload, characters, at)
         if self._is_guarded:
             self._check_guarded(validator, payload, at, backtracking)
         elif not validator.is_valid(payload):
@@ -104,8 +109,12 @@ class PayloadCheck:
             faults = islice(validator.iter_errors(payload), MAX_ERRORS)
             _refuse_payload([_payload_fault(fault, at) for fault in faults])
 
-    def _affordable(self, payload: Any, at: str) -> tuple[jsonschema_rs.Validator, int]:
+    def _affordable(
+        self, payload: Any, characters: float, at: str
+    ) -> tuple[jsonschema_rs.Validator, int]:
         """A validator that ends in time, and its limit on backtracking; or refuse the payload."""
+        if self._ceiling.of(characters) <= _BUDGET:
+            return self._validator, _BACKTRACKING
         with self._estimating:
             price = self._estimate.price(payload, _BUDGET)
         if price is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jobroom.domain import damage
 from jobroom.domain.lifecycle import HELD, TaskStatus, is_terminal
 from jobroom.domain.records import MICROSECONDS, Caller, TaskView
 from jobroom.errors import Forbidden, InvalidTaskTransition
 from jobroom.service import access, registration
 from jobroom.service.use_case import reads, writes
-from jobroom.store import lists, reports, tasks
+from jobroom.store import jobs, lists, reports, tasks
 from jobroom.store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ def get_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
 @reads
 def find_changed(tx: Transaction, *, known: dict[str, int]) -> list[TaskView]:
     """Those of the tasks (id -> row version) that have another version now."""
-    found = [tasks.get(tx, task_id) for task_id in known]
-    return [row[0] for row in found if row and row[0].task.version != known[row[0].task.id]]
+    now = tasks.versions(tx, known)
+    changed = (tasks.get(tx, task_id) for task_id, seen in now.items() if seen != known[task_id])
+    return [found[0] for found in changed if found is not None]
 
 
 @reads
@@ -100,6 +102,9 @@ def retry_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
     cleared (rules, *Retry*, *Time fields*). Raises TaskNotFound, Forbidden, InvalidTaskTransition.
     """
     task = check_retry(tx, caller=caller, task_id=task_id).task
+    if not damage.is_sound(task):
+        message = f"{damage.STORY} ({damage.flaw(task)}); submit it again instead."
+        raise InvalidTaskTransition(message)
     expires_at = task.expires_at
     if expires_at is not None and expires_at <= tx.now:
         expires_at = None
@@ -108,6 +113,8 @@ def retry_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
     if done is None:
         message = f"Task {task.id} was changed at the same moment; look again."
         raise InvalidTaskTransition(message)
+    # A job with a task that waits is listed, as after a submission.
+    jobs.show(tx, task.job_seq)
     if ready:
         tx.claimable[task.job_seq] = None
     return done

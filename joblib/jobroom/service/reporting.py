@@ -59,19 +59,19 @@ def report(tx: Transaction, *, caller: Caller, task_id: str, report: Report) -> 
     asks for a move that there is not; nothing is changed then but the notice it answers.
     """
     _check_sense(report)
-    done = worker_id = None
+    done = None
     if report.status != TaskStatus.PENDING:
         done = _try(tx, caller, task_id, report, is_admin=False)
     if done is not None:
         worker_id = done.task.worker_id
     else:
         done, worker_id = _answer_other(tx, caller, task_id, report)
+        if worker_id is not None and report.status != TaskStatus.CANCELLED:
+            workers.speaking(tx, worker_id=worker_id, identity=caller.identity)
     if done.task.status in HELD:
         done = claiming.leased(tx, done)
     if report.claim_next:
         return _with_next(tx, caller, done, worker_id, report)
-    if worker_id is not None and report.status != TaskStatus.CANCELLED:
-        workers.speaking(tx, worker_id=worker_id, identity=caller.identity)
     return Reported(done)
 
 
@@ -100,7 +100,7 @@ def _try(
     statement = _STATEMENTS.get(report.status)
     if statement is None:
         return None
-    done = reports.report(
+    said = reports.report(
         tx,
         statement,
         key=task_id,
@@ -115,8 +115,12 @@ def _try(
         final=int(report.final),
         retention=tx.settings.task_retention_seconds,
     )
-    if done is None:
+    if said is None:
         return None
+    done, heard = said
+    speaker = done.task.worker_id
+    if speaker and heard and not is_admin and report.status != TaskStatus.CANCELLED:
+        workers.note_heard(tx, worker_id=speaker, last=heard)
     if report.status == TaskStatus.PENDING:
         tx.claimable[done.task.job_seq] = None
     elif report.status == TaskStatus.CANCELLED and done.task.worker_id not in (
@@ -292,15 +296,17 @@ def _with_next(
     speaker = worker_id or report.worker_id
     if speaker is None:
         return Reported(done)
-    worker = workers.speaking(tx, worker_id=speaker, identity=caller.identity)
-    if worker is None:
-        return Reported(done)
     request_id = f"next:{done.task.id}:{done.task.attempt}"
-    if not _has_just_changed(tx, done):
+    wish = claiming.Wish(caller, speaker, limit=1, start=True, request_id=request_id)
+    is_repeat = not _has_just_changed(tx, done)
+    if not is_repeat and (plain := claiming.claim_plainly(tx, wish)):
+        return Reported(done, plain)
+    if workers.speaking(tx, worker_id=speaker, identity=caller.identity) is None:
+        return Reported(done)
+    if is_repeat:
         # A repeat: the report that ended the task has claimed already.
-        before = claims.claimed_by_request(tx, worker_id=worker.id, request_id=request_id)
+        before = claims.claimed_by_request(tx, worker_id=speaker, request_id=request_id)
         return Reported(done, claiming.leased(tx, before[0]) if before else None)
-    wish = claiming.Wish(caller, worker.id, limit=1, start=True, request_id=request_id)
     claimed = claiming.take(tx, wish)
     return Reported(done, claimed[0] if claimed else None)
 

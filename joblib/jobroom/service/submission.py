@@ -6,15 +6,12 @@ from typing import NamedTuple
 
 from jobroom.domain import names
 from jobroom.domain.lifecycle import TaskStatus
-from jobroom.domain.records import MICROSECONDS, Caller, Job, Task, TaskView
+from jobroom.domain.records import KEY_LIFE, Caller, Job, Task, TaskView
 from jobroom.errors import IdempotencyKeyReused, TaskExists
 from jobroom.service import access
 from jobroom.service.use_case import reads, writes
 from jobroom.store import jobs, tasks, turns
 from jobroom.store.transaction import Transaction
-
-KEY_LIFE = 24 * 3600 * MICROSECONDS
-"""How long an idempotency key is remembered, by the store's clock (rules, *Idempotency*)."""
 
 
 class NewTask(NamedTuple):
@@ -76,7 +73,7 @@ def submit_task(
             return None
     if task.ready:
         tx.claimable[job.seq] = None
-    return Submitted(TaskView(task._replace(seq=seq), job.full_name))
+    return Submitted(TaskView(Task._make((seq, *task[1:])), job.full_name))
 
 
 @reads

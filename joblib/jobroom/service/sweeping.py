@@ -6,10 +6,10 @@ may run twice at once and be cut off anywhere.
 
 from __future__ import annotations
 
+from jobroom.domain import damage
 from jobroom.domain.lifecycle import TERMINAL, TaskStatus
-from jobroom.domain.records import MICROSECONDS, SweepReport, Worker
+from jobroom.domain.records import KEY_LIFE, MICROSECONDS, SweepReport, Worker
 from jobroom.service import claiming, losing
-from jobroom.service.submission import KEY_LIFE
 from jobroom.service.use_case import UseCase, writes
 from jobroom.service.workers import NOTICE_LIFE, alive_after
 from jobroom.store import jobs, notices, overdue, reports, state, workers
@@ -97,16 +97,15 @@ def free_tasks_of_vanished(tx: Transaction) -> SweepReport:
 @writes
 def end_overdue(tx: Transaction) -> SweepReport:
     """(3) Held tasks past their own timeout: that task alone is lost, its worker stays."""
-    timed_out = requeued = failed = 0
+    ends: list[bool | None] = []
     for status in (TaskStatus.RUNNING, TaskStatus.CLAIMED):
-        for found in overdue.list_due(tx, status=status, limit=BATCH - timed_out):
-            timed_out += 1
+        for found in overdue.list_due(tx, status=status, limit=BATCH - len(ends)):
             why = f"Task timed out while {status} by worker {found.task.worker_id}"
-            if losing.take_away(tx, found.task, why=why):
-                requeued += 1
-            else:
-                failed += 1
-    return SweepReport(timed_out_tasks=timed_out, requeued_tasks=requeued, failed_tasks=failed)
+            ends.append(losing.take_away(tx, found.task, why=why))
+    requeued, failed = ends.count(True), ends.count(False)
+    return SweepReport(
+        timed_out_tasks=requeued + failed, requeued_tasks=requeued, failed_tasks=failed
+    )
 
 
 @writes
@@ -117,6 +116,18 @@ def end_expired(tx: Transaction) -> SweepReport:
         for found in overdue.list_due(tx, status=status, limit=BATCH - expired):
             expired += reports.fail(tx, found.task, error=claiming.EXPIRED) is not None
     return SweepReport(expired_tasks=expired)
+
+
+@writes
+def fail_unreachable(tx: Transaction) -> SweepReport:
+    """(3) Damaged rows that would stay for ever: of a job, or in a state, that there is not."""
+    failed = 0
+    while failed < BATCH and (unreachable := overdue.list_nowhere(tx, limit=BATCH - failed)):
+        for found in unreachable:
+            error = f"{damage.STORY} ({damage.flaw(found.task)}). Submit it again."
+            reports.fail(tx, found.task, error=error)
+            failed += 1
+    return SweepReport(failed_tasks=failed)
 
 
 @writes
@@ -150,7 +161,7 @@ JUDGING: tuple[UseCase[[], SweepReport], ...] = (
     end_overdue,
     end_expired,
 )
-TIDYING: tuple[UseCase[[], SweepReport], ...] = (hide_orphans, remove_old)
+TIDYING: tuple[UseCase[[], SweepReport], ...] = (fail_unreachable, hide_orphans, remove_old)
 
 
 def add(total: SweepReport, step: SweepReport) -> SweepReport:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from jobroom.errors import Forbidden, WorkerNotFound
 from jobroom.service import claiming
-from jobroom.service import workers as crew
 from jobroom.store.lane import Refused
 
 if TYPE_CHECKING:
@@ -80,6 +79,11 @@ class WaitingClaims:
         with self._lock:
             return list(self._by_worker)
 
+    def jobs(self) -> list[int]:
+        """The jobs at which a claim waits."""
+        with self._lock:
+            return list(self._by_job)
+
     def jobs_of(self, worker_ids: Iterable[str]) -> set[int]:
         """The jobs at which the claims of these workers wait."""
         with self._lock:
@@ -95,8 +99,7 @@ class WaitingClaims:
         """Answer one claim; False if there is nothing for it and it waits on, in its place."""
         try:
             # A worker that waits is there: one that was swept asleep meanwhile wakes.
-            crew.speak_for(tx, work.wish.caller, work.wish.worker_id)
-            work.result = claiming.take_once(tx, work.wish)
+            work.result = claiming.claim(tx, work.wish)
         except Refused as refused:
             work.error = refused.error
         except (Forbidden, WorkerNotFound) as error:

@@ -14,6 +14,8 @@ from jobroom.service import claiming, reading
 from jobroom.store.lane import Work
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jobroom.service.queue import JobQueue
 
 TICK_SECONDS = 0.25
@@ -34,6 +36,10 @@ class Watcher:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
+        self._for_tasks = _Look(self._post_for_tasks)
+        self._for_jobs = _Look(self._post_for_jobs)
+        self._for_workers = _Look(self._post_for_workers)
+        self._links_may_be_new = True
 
     def start(self) -> None:
         """Look from now on, if nobody does."""
@@ -59,7 +65,7 @@ class Watcher:
                 self._queue.writer.check_foreign(self._ask)
                 pause = FIRST_PAUSE_SECONDS if signed else min(pause * 4, TICK_SECONDS)
                 if time.monotonic() >= due_at:
-                    self._ask_for_claims()
+                    self._tick()
                     due_at = time.monotonic() + TICK_SECONDS
                 if signed:
                     self._stopped.wait(FIRST_PAUSE_SECONDS)
@@ -77,8 +83,23 @@ class Watcher:
     def _someone_waits(self) -> bool:
         return bool(self._queue.waiting) or any(one.known for one in self._queue.listeners)
 
+    def _tick(self) -> None:
+        """Look for what the time has brought; and, after others wrote, whom they gave more jobs.
+
+        A look at a job costs the same however many claims wait there; a look at each of a
+        thousand workers is left to the moments when there may be something new to see.
+        """
+        self._for_jobs.ask()
+        if self._links_may_be_new:
+            self._links_may_be_new = False
+            self._for_workers.ask()
+
     def _ask(self) -> None:
-        self._ask_for_claims()
+        self._links_may_be_new = True
+        self._for_jobs.ask()
+        self._for_tasks.ask()
+
+    def _post_for_tasks(self) -> bool:
         known = {
             key: seen for one in self._queue.listeners for key, seen in dict(one.known).items()
         }
@@ -86,25 +107,85 @@ class Watcher:
             self._queue.reader.post(
                 Work(reading.find_changed.rule, {"known": known}, self._tell_changed)
             )
+        return bool(known)
 
-    def _ask_for_claims(self) -> None:
+    def _post_for_jobs(self) -> bool:
+        jobs = self._queue.waiting.jobs()
+        if jobs:
+            self._queue.reader.post(
+                Work(claiming.find_ready.rule, {"job_seqs": jobs}, self._offer_jobs)
+            )
+        return bool(jobs)
+
+    def _offer_jobs(self, works: list[Work]) -> None:
+        try:
+            for work in works:
+                self._offer(set(work.result or ()))
+        finally:
+            self._for_jobs.came_back()
+
+    def _post_for_workers(self) -> bool:
         workers = self._queue.waiting.workers()
         if workers:
             self._queue.reader.post(
-                Work(claiming.find_served.rule, {"worker_ids": workers}, self._offer)
+                Work(claiming.find_served.rule, {"worker_ids": workers}, self._offer_workers)
             )
+        return bool(workers)
 
-    def _offer(self, works: list[Work]) -> None:
-        for work in works:
-            jobs = self._queue.waiting.jobs_of(work.result or ())
-            if jobs:
-                self._queue.writer.post(Work(claiming.offer.rule, {"job_seqs": jobs}, _ignore))
+    def _offer_workers(self, works: list[Work]) -> None:
+        try:
+            for work in works:
+                self._offer(self._queue.waiting.jobs_of(work.result or ()))
+        finally:
+            self._for_workers.came_back()
+
+    def _offer(self, jobs: set[int]) -> None:
+        if jobs:
+            self._queue.writer.post(Work(claiming.offer.rule, {"job_seqs": jobs}, _ignore))
 
     def _tell_changed(self, works: list[Work]) -> None:
-        changed = [view.task for work in works for view in work.result or ()]
-        if changed:
-            for listener in self._queue.listeners:
-                listener.tell(changed)
+        try:
+            changed = [view.task for work in works for view in work.result or ()]
+            if changed:
+                for listener in self._queue.listeners:
+                    listener.tell(changed)
+        finally:
+            self._for_tasks.came_back()
+
+
+class _Look:
+    """A read of the store that is on its way once at most; asked for meanwhile, it goes again.
+
+    Others may commit faster than one look at what a thousand wait for takes: looks that queued up
+    would keep every other read waiting behind them.
+    """
+
+    def __init__(self, post: Callable[[], bool]) -> None:
+        self._post = post
+        self._lock = threading.Lock()
+        self._on_its_way = False
+        self._again = False
+
+    def ask(self) -> None:
+        """Look, now or as soon as the look that is on its way has come back."""
+        with self._lock:
+            self._again = True
+        self._go()
+
+    def came_back(self) -> None:
+        """The look has its answer."""
+        with self._lock:
+            self._on_its_way = False
+        self._go()
+
+    def _go(self) -> None:
+        with self._lock:
+            if self._on_its_way or not self._again:
+                return
+            self._on_its_way, self._again = True, False
+        # Not under the lock: a lane that is closed answers at once, on this thread.
+        if not self._post():
+            self.came_back()
 
 
 def _ignore(_works: list[Work]) -> Any:

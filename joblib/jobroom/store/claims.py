@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, exists, func, or_, select, update
+from sqlalchemy import bindparam, exists, func, not_, or_, select, update
 
 from jobroom.domain.records import TaskView
-from jobroom.store.schema import job, task, worker_job_link
+from jobroom.store.schema import job, task, worker, worker_job_link
 from jobroom.store.statement import Statement, literal
-from jobroom.store.views import HELD, NEXT_VERSION, VIEW, after, changed, view
+from jobroom.store.views import (
+    HELD,
+    HOLDER_HEARD,
+    NEXT_VERSION,
+    SOUND_VIEW,
+    VIEW,
+    after,
+    changed,
+    changed_of_holder,
+    view,
+)
 
 if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement
+
     from jobroom.store.transaction import Transaction
 
 
@@ -47,7 +59,47 @@ _CLAIM_TIMEOUT = (
 )
 
 
-def _claim(*, start: bool) -> Statement:
+_due = task.alias("due")
+_IS_DUE = (
+    _due.c.job_seq == worker_job_link.c.job_seq,
+    _due.c.status == literal("pending"),
+    _due.c.ready == literal(0),
+    _due.c.run_at <= bindparam("now"),
+)
+_served = task.alias("served")
+_PLAIN = (
+    exists(
+        select(literal(1)).where(
+            worker.c.id == bindparam("worker_id"),
+            worker.c.state == literal("active"),
+            worker.c.identity == bindparam("identity"),
+        )
+    ),
+    not_(
+        exists(
+            select(literal(1)).where(
+                worker_job_link.c.worker_id == bindparam("worker_id"),
+                *_IS_DUE,
+            )
+        )
+    ),
+    or_(
+        bindparam("request_id").is_(None),
+        not_(
+            exists(
+                select(literal(1)).where(
+                    _served.c.worker_id == bindparam("worker_id"),
+                    _served.c.status.in_([literal("claimed"), literal("running")]),
+                    _served.c.claim_request_id == bindparam("request_id"),
+                )
+            )
+        ),
+    ),
+)
+"""The worker is there and the caller's own, nothing has just become due, this is no repeat."""
+
+
+def _claim(*guards: ColumnElement[bool], start: bool) -> Statement:
     moved: dict[str, Any]
     if start:
         moved = {
@@ -69,6 +121,9 @@ def _claim(*, start: bool) -> Statement:
             task.c.seq == _BEST,
             task.c.status == literal("pending"),
             or_(task.c.expires_at.is_(None), task.c.expires_at > bindparam("now")),
+            # A row that says it has ended would break a CHECK here, with all claims behind it.
+            task.c.completed_at.is_(None),
+            *guards,
         )
         .values(
             worker_id=bindparam("worker_id"),
@@ -78,12 +133,14 @@ def _claim(*, start: bool) -> Statement:
             version=NEXT_VERSION,
             **moved,
         )
-        .returning(*VIEW)
+        .returning(*SOUND_VIEW, *((HOLDER_HEARD,) if guards else ()))
     )
 
 
 _CLAIM = _claim(start=False)
 _CLAIM_AND_START = _claim(start=True)
+_CLAIM_PLAINLY = _claim(*_PLAIN, start=False)
+_CLAIM_AND_START_PLAINLY = _claim(*_PLAIN, start=True)
 
 
 def claim_next(
@@ -91,22 +148,35 @@ def claim_next(
 ) -> TaskView | None:
     """Move the best claimable task of the worker's jobs to the worker; None if there is none.
 
-    None as well where the best one has expired: ``expired_heads`` then tells.
+    None as well where the best one cannot be claimed: ``dead_heads`` then tells. Without a job
+    name the task is damaged (``SOUND_VIEW``).
     """
     statement = _CLAIM_AND_START if start else _CLAIM
     return changed(tx, statement, worker_id=worker_id, request_id=request_id, now=tx.now)
 
 
-_due = task.alias("due")
+def claim_plainly(
+    tx: Transaction, *, worker_id: str, identity: str, start: bool, request_id: str | None
+) -> tuple[TaskView, int | None] | None:
+    """What ``claim_next`` does, with all that goes before it as guards of the one statement.
+
+    With the task comes when its worker was heard of last. None wherever anything is not as it
+    mostly is: then go step by step.
+    """
+    return changed_of_holder(
+        tx,
+        _CLAIM_AND_START_PLAINLY if start else _CLAIM_PLAINLY,
+        worker_id=worker_id,
+        identity=identity,
+        request_id=request_id,
+        now=tx.now,
+    )
+
+
 _DUE_OF_WORKER = (
     select(_due.c.seq)
-    .select_from(worker_job_link.join(_due, _due.c.job_seq == worker_job_link.c.job_seq))
-    .where(
-        worker_job_link.c.worker_id == bindparam("worker_id"),
-        _due.c.status == literal("pending"),
-        _due.c.ready == literal(0),
-        _due.c.run_at <= bindparam("now"),
-    )
+    .select_from(worker_job_link.join(_due, _IS_DUE[0]))
+    .where(worker_job_link.c.worker_id == bindparam("worker_id"), *_IS_DUE[1:])
     .limit(bindparam("limit"))
 )
 _PROMOTE = Statement(
@@ -121,23 +191,23 @@ def promote_due(tx: Transaction, *, worker_id: str, limit: int = 100) -> int:
     return tx.change(_PROMOTE, worker_id=worker_id, now=tx.now, limit=limit)
 
 
-_EXPIRED_HEADS = Statement(
+_DEAD_HEADS = Statement(
     select(*VIEW).where(
         task.c.seq.in_(
             select(_head.c.seq)
             .select_from(_HEADS)
             .where(
                 worker_job_link.c.worker_id == bindparam("worker_id"),
-                _head.c.expires_at <= bindparam("now"),
+                or_(_head.c.expires_at <= bindparam("now"), _head.c.completed_at.is_not(None)),
             )
         )
     )
 )
 
 
-def expired_heads(tx: Transaction, worker_id: str) -> list[TaskView]:
-    """The first claimable tasks of the worker's jobs that nobody started in time."""
-    return [view(row) for row in tx.rows(_EXPIRED_HEADS, worker_id=worker_id, now=tx.now)]
+def dead_heads(tx: Transaction, worker_id: str) -> list[TaskView]:
+    """First tasks of the worker's jobs that nobody started in time, or that say they ended."""
+    return [view(row) for row in tx.rows(_DEAD_HEADS, worker_id=worker_id, now=tx.now)]
 
 
 _CLAIMED_BY_REQUEST = Statement(
@@ -164,16 +234,7 @@ _WAITED_FOR = Statement(
         or_(
             # Not EXISTS: it drops the order, and with it the index that holds nothing delayed.
             _HEAD_OF_JOB.is_not(None),
-            exists(
-                select(literal(1))
-                .where(
-                    _due.c.job_seq == worker_job_link.c.job_seq,
-                    _due.c.status == literal("pending"),
-                    _due.c.ready == literal(0),
-                    _due.c.run_at <= bindparam("now"),
-                )
-                .correlate(worker_job_link)
-            ),
+            exists(select(literal(1)).where(*_IS_DUE).correlate(worker_job_link)),
         ),
     )
     .limit(literal(1))
@@ -183,3 +244,33 @@ _WAITED_FOR = Statement(
 def has_claimable(tx: Transaction, worker_id: str) -> bool:
     """Whether a claim by this worker would find something (or something that has expired)."""
     return tx.row(_WAITED_FOR, worker_id=worker_id, now=tx.now) is not None
+
+
+_FIRST_READY = Statement(
+    select(_ahead.c.seq)
+    .where(
+        _ahead.c.job_seq == bindparam("job_seq"),
+        _ahead.c.status == literal("pending"),
+        _ahead.c.ready == literal(1),
+    )
+    .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
+    .limit(literal(1))
+)
+_FIRST_DUE = Statement(
+    select(_due.c.seq)
+    .where(
+        _due.c.job_seq == bindparam("job_seq"),
+        _due.c.status == literal("pending"),
+        _due.c.ready == literal(0),
+        _due.c.run_at <= bindparam("now"),
+    )
+    .limit(literal(1))
+)
+
+
+def is_claimable(tx: Transaction, job_seq: int) -> bool:
+    """Whether a job has something to claim, now or by now (or something that has expired)."""
+    return (
+        tx.row(_FIRST_READY, job_seq=job_seq) is not None
+        or tx.row(_FIRST_DUE, job_seq=job_seq, now=tx.now) is not None
+    )

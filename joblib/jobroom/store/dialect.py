@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
 OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
 
+CHECK = (
+    "check that its disk has room, that you may write the file and its folder,"
+    " and that no other process keeps it busy"
+)
+"""What to look at where a database cannot be written."""
+_ANOTHER = "name another file by ZNDRAW_JOBLIB_DATABASE_URL"
+_LOG_KEPT_BYTES = 16 * 1024 * 1024
+
 
 class Database(Protocol):
     """What a lane needs to know about a database."""
@@ -35,6 +44,9 @@ class Database(Protocol):
     def connect(self, *, read_only: bool) -> Any:
         """Open a DB-API connection of our own, ready for use."""
 
+    def refusal(self, error: Any) -> ConfigurationError:
+        """What is wrong with the database, and what to do, by the driver's error."""
+
     def begin(self, connection: Any, *, write: bool) -> None:
         """Begin a transaction; raises the driver's error where the store is busy."""
 
@@ -43,6 +55,9 @@ class Database(Protocol):
 
     def is_unavailable(self, error: Exception) -> bool:
         """Whether the store, not the statement, is at fault: worth another try later."""
+
+    def tolerate(self, connection: Any, error: Exception) -> bool:
+        """Whether the connection can read past this error from now on: worth another try."""
 
     def foreign_version(self, connection: Any) -> int:
         """A number that changes when somebody else commits; asked outside a transaction."""
@@ -83,7 +98,7 @@ class SQLiteFile:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             message = f"SQLite 3.35 or newer is needed; this Python has {sqlite3.sqlite_version}."
             raise ConfigurationError(message)
-        if not self.path.parent.is_dir():
+        if self._has_no_folder():
             message = (
                 f"The folder {self.path.parent} does not exist;"
                 " make it, or set ZNDRAW_JOBLIB_DATABASE_URL."
@@ -92,8 +107,26 @@ class SQLiteFile:
         try:
             return self._connect(read_only=read_only)
         except sqlite3.Error as error:
-            message = f"The database {self.path} cannot be opened: {error}."
-            raise ConfigurationError(message) from error
+            raise self.refusal(error) from error
+
+    def refusal(self, error: sqlite3.Error) -> ConfigurationError:
+        """What is wrong with the file, and what to do, by the driver's error."""
+        code = _primary_code(error)
+        if os.path.isdir(self.path):  # noqa: PTH112 - Path.is_dir raises where one may not look
+            advice = f"it is a folder; {_ANOTHER}"
+        elif code == sqlite3.SQLITE_NOTADB:
+            advice = f"it is no SQLite database; {_ANOTHER}"
+        elif code == sqlite3.SQLITE_CORRUPT:
+            advice = f"it is damaged ({error}); put a whole copy in its place, or {_ANOTHER}"
+        else:
+            advice = f"{CHECK} ({error})"
+        return ConfigurationError(f"The database {self.location} cannot be opened: {advice}.")
+
+    def _has_no_folder(self) -> bool:
+        try:
+            return not self.path.parent.is_dir()
+        except PermissionError:  # it may be there; SQLite will say that it may not be opened
+            return False
 
     def _connect(self, *, read_only: bool) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -103,8 +136,19 @@ class SQLiteFile:
             check_same_thread=False,
             cached_statements=512,
         )
+        try:
+            self._make_ready(connection, read_only=read_only)
+        except sqlite3.Error:
+            connection.close()
+            raise
+        self._opened = self._identity()
+        return connection
+
+    def _make_ready(self, connection: sqlite3.Connection, *, read_only: bool) -> None:
         if not read_only:
             connection.execute("PRAGMA journal_mode = WAL")  # a file of somebody else stays as is
+            # What a long reader, or a full disk, made the log grow to is given back.
+            connection.execute(f"PRAGMA journal_size_limit = {_LOG_KEPT_BYTES}")
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cache_size = -32768")
@@ -114,8 +158,17 @@ class SQLiteFile:
         # From here on a busy writer is waited for by the lane, in small random steps: SQLite's
         # own handler starves writers for up to seconds (measured: facts on performance).
         connection.execute("PRAGMA busy_timeout = 0")
-        self._opened = self._identity()
-        return connection
+        if not read_only:
+            self._check_writable(connection)
+
+    def _check_writable(self, connection: sqlite3.Connection) -> None:
+        """SQLite opens a file that it may not write as readily as any; find out now."""
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            if not self.is_busy(error):  # whoever writes just now proves that it can be done
+                raise
 
     def _identity(self) -> tuple[int, int] | None:
         """Which file lies at the path: device and number, None where there is none."""
@@ -155,6 +208,16 @@ class SQLiteFile:
             sqlite3.SQLITE_NOMEM,
         }
 
+    def tolerate(self, connection: sqlite3.Connection, error: Exception) -> bool:
+        """A text that is no UTF-8 comes as bytes from now on, which a damaged row may hold.
+
+        Only from its first sight on: a function for each text costs more than the driver's own.
+        """
+        if "Could not decode to UTF-8" not in str(error) or connection.text_factory is not str:
+            return False
+        connection.text_factory = _text_or_bytes
+        return True
+
     def foreign_version(self, connection: sqlite3.Connection) -> int:
         """``data_version``: moves when another connection commits, never for our own commits."""
         return int(connection.execute("PRAGMA data_version").fetchone()[0])
@@ -192,6 +255,13 @@ def sqlite_path(database_url: str) -> Path:
         )
         raise ConfigurationError(message)
     return Path(str(url.database)).absolute()
+
+
+def _text_or_bytes(stored: bytes) -> str | bytes:
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
 
 
 def _primary_code(error: Exception) -> int | None:

@@ -346,7 +346,8 @@ class Lane:
         for work in group.served:
             work.result, work.error = None, _not_taken()
         answered = [*group.served]
-        if len(group.works) > 1 and not unavailable:
+        is_shared = len(group.works) > 1
+        if not unavailable and (self._database.tolerate(self._connection, error) or is_shared):
             for work in group.works:
                 answered += self._conclude(self._open([work], patient=True))
             return answered

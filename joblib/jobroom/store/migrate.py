@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobroom.errors import ConfigurationError
+from jobroom.store import schema
+from jobroom.store.dialect import CHECK
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -29,30 +31,64 @@ def prepare(database: Database) -> None:
 def current(database: Database) -> str | None:
     """The revision that the database is at; None for an empty one.
 
-    Raises ConfigurationError for a file that is not a database, or not one of ours.
+    Raises ConfigurationError for a file that is not a database, not one of ours, or one of ours
+    that is not complete.
     """
     connection = database.connect(read_only=True)
     try:
         connection.execute("PRAGMA busy_timeout = 30000")  # another process may be migrating it
-        tables = {
-            row[0]
-            for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        }
-        if not tables:
+        columns = _columns(connection)
+        if not columns:
             return None
-        if "alembic_version" not in tables:
+        if "alembic_version" not in columns:
             message = (
                 f"The database {database.location} holds other tables; "
                 "give jobroom a file of its own by ZNDRAW_JOBLIB_DATABASE_URL."
             )
             raise ConfigurationError(message)
-        row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        return None if row is None else str(row[0])
+        rows = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+        revisions = [str(row[0]) for row in rows]
     except sqlite3.Error as error:
-        message = f"The database {database.location} cannot be read: {error}."
-        raise ConfigurationError(message) from error
+        raise database.refusal(error) from error
     finally:
         connection.close()
+    _check_complete(database, revisions, columns)
+    return revisions[0] if revisions else None
+
+
+def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
+    """The columns of each table that there is."""
+    found: dict[str, set[str]] = {}
+    for table, column in connection.execute(
+        "SELECT made.name, part.name FROM sqlite_master AS made"
+        " JOIN pragma_table_info(made.name) AS part WHERE made.type = 'table'"
+    ):
+        found.setdefault(table, set()).add(column)
+    return found
+
+
+def _check_complete(database: Database, revisions: list[str], columns: dict[str, set[str]]) -> None:
+    """Refuse what an upgrade that was cut off, or a hand, has left: every request would fail."""
+    ours = schema.metadata.tables
+    missing = [
+        f"{table.name}.{column.name}"
+        for table in ours.values()
+        for column in table.columns
+        if column.name not in columns.get(table.name, ())
+    ]
+    if len(revisions) > 1:
+        fault = f"it names {len(revisions)} versions of its schema"
+    elif not revisions and not ours.keys().isdisjoint(columns):
+        fault = "it does not say which version its schema has"
+    elif revisions == [HEAD] and missing:
+        fault = f"it has no {missing[0]}"
+    else:
+        return
+    message = (
+        f"The database {database.location} is not complete: {fault}. Put a whole copy in its"
+        " place, or name another file by ZNDRAW_JOBLIB_DATABASE_URL."
+    )
+    raise ConfigurationError(message)
 
 
 def upgrade(database: Database) -> None:
@@ -76,11 +112,7 @@ def upgrade(database: Database) -> None:
             config.attributes["connection"] = connection
             command.upgrade(config, HEAD)
     except DBAPIError as error:
-        message = (
-            f"The database {database.location} cannot be written: check that its disk has room,"
-            f" that you may write the file and its folder, and that no other process keeps it busy"
-            f" ({error.orig})."
-        )
+        message = f"The database {database.location} cannot be written: {CHECK} ({error.orig})."
         raise ConfigurationError(message) from error
     finally:
         engine.dispose()

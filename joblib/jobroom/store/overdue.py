@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import and_, bindparam, func, or_, select, union_all
 
+from jobroom.domain.lifecycle import TERMINAL, TaskStatus
 from jobroom.domain.records import TaskView
-from jobroom.store.schema import task
-from jobroom.store.statement import Statement
+from jobroom.store.schema import job, task
+from jobroom.store.statement import Statement, literal
 from jobroom.store.views import HELD, VIEW, view
 
 if TYPE_CHECKING:
@@ -17,14 +19,14 @@ if TYPE_CHECKING:
 
 _HELD_BY = Statement(
     select(*VIEW)
-    .where(task.c.worker_id == bindparam("worker_id"), HELD)
+    .where(task.c.worker_id.is_not_distinct_from(bindparam("worker_id")), HELD)
     .order_by(task.c.seq)
     .limit(bindparam("limit"))
 )
 
 
-def list_held_by(tx: Transaction, worker_id: str, *, limit: int) -> list[TaskView]:
-    """What a worker holds, the oldest first."""
+def list_held_by(tx: Transaction, worker_id: str | None, *, limit: int) -> list[TaskView]:
+    """What a worker holds, the oldest first; None: what is held and says by nobody."""
     return [view(row) for row in tx.rows(_HELD_BY, worker_id=worker_id, limit=limit)]
 
 
@@ -43,6 +45,62 @@ _OVERDUE = Statement(
 def list_due(tx: Transaction, *, status: str, limit: int) -> list[TaskView]:
     """Tasks in a state whose ``due_at`` has passed, the longest overdue first."""
     return [view(row) for row in tx.rows(_OVERDUE, status=status, now=tx.now, limit=limit)]
+
+
+# The jobs that tasks name, one step of an index for each: a DISTINCT would read every task.
+_next = task.alias("next")
+_named = select(func.min(task.c.job_seq).label("job_seq")).cte("named", recursive=True)
+_named = _named.union_all(
+    select(
+        select(func.min(_next.c.job_seq))
+        .where(_next.c.job_seq > _named.c.job_seq)
+        .correlate(_named)
+        .scalar_subquery()
+    ).where(_named.c.job_seq.is_not(None))
+)
+_known = sorted(TaskStatus)
+_lost = task.alias("lost")
+_BETWEEN_STATUSES = [
+    _lost.c.status < literal(_known[0]),
+    *(
+        and_(_lost.c.status > literal(low), _lost.c.status < literal(high))
+        for low, high in pairwise(_known)
+    ),
+    _lost.c.status > literal(_known[-1]),
+]
+# A lookup for each gap between two states that there are: a join would read every task.
+_IN_NO_STATE = select(
+    func.coalesce(
+        *(
+            select(_lost.c.seq)
+            .where(_lost.c.job_seq == job.c.seq, condition)
+            .order_by(_lost.c.status)
+            .limit(literal(1))
+            .correlate(job)
+            .scalar_subquery()
+            for condition in _BETWEEN_STATUSES
+        )
+    )
+).select_from(job)
+_OF_NO_JOB = (
+    select(_lost.c.seq)
+    .select_from(
+        _named.outerjoin(job, job.c.seq == _named.c.job_seq).join(
+            _lost, _lost.c.job_seq == _named.c.job_seq
+        )
+    )
+    .where(job.c.seq.is_(None), _lost.c.status.not_in([literal(s) for s in sorted(TERMINAL)]))
+)
+_NOWHERE = Statement(
+    select(*VIEW)
+    .where(task.c.seq.in_(union_all(_IN_NO_STATE, _OF_NO_JOB)))
+    .limit(bindparam("limit"))
+)
+
+
+def list_nowhere(tx: Transaction, *, limit: int) -> list[TaskView]:
+    """Tasks that nothing can reach: of a job that there is not, or (one a job) in such a state."""
+    return [view(row) for row in tx.rows(_NOWHERE, limit=limit)]
 
 
 _over = task.alias("over")

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, and_, bindparam, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, case, exists, func, or_, select, update
 
-from jobroom.domain.records import Task, TaskView
+from jobroom.domain.records import KEY_LIFE, Task, TaskView
 from jobroom.store.schema import job, task, worker
 from jobroom.store.statement import Statement, literal
-from jobroom.store.views import HELD, NEXT_VERSION, NULL, UNFINISHED, VIEW, after, changed
+from jobroom.store.views import (
+    HELD,
+    HOLDER_HEARD,
+    NEXT_VERSION,
+    NULL,
+    UNFINISHED,
+    VIEW,
+    after,
+    changed,
+    changed_of_holder,
+)
 
 if TYPE_CHECKING:
     from jobroom.store.transaction import Transaction
@@ -37,7 +47,7 @@ _TOLD = {
     "message": func.coalesce(bindparam("told_message"), task.c.message),
     "version": NEXT_VERSION,
 }
-_RETENTION = after(
+_RETAINED_UNTIL = after(
     func.coalesce(
         select(job.c.result_ttl_seconds)
         .where(job.c.seq == task.c.job_seq)
@@ -45,6 +55,16 @@ _RETENTION = after(
         .scalar_subquery(),
         bindparam("retention"),
     )
+)
+_KEY_DIES_AT = task.c.created_at + literal(KEY_LIFE)
+# A key outlives the retention. The row is due when both are over: a sweep that had to read, and
+# leave, every row whose key still lives would take longer with each of them.
+_RETENTION = case(
+    (
+        and_(task.c.idempotency_key.is_not(None), _KEY_DIES_AT > _RETAINED_UNTIL),
+        _KEY_DIES_AT,
+    ),
+    else_=_RETAINED_UNTIL,
 )
 _ENDED = {"completed_at": bindparam("now"), "due_at": _RETENTION}
 _LET_GO = {
@@ -59,7 +79,10 @@ _LET_GO = {
 
 def _by_holder(condition: ColumnElement[bool], **values: Any) -> Statement:
     return Statement(
-        update(task).where(*_BY_HOLDER, condition).values(**{**_TOLD, **values}).returning(*VIEW)
+        update(task)
+        .where(*_BY_HOLDER, condition)
+        .values(**{**_TOLD, **values})
+        .returning(*VIEW, HOLDER_HEARD)
     )
 
 
@@ -114,13 +137,18 @@ CANCEL = Statement(
         error=func.coalesce(bindparam("told_error"), task.c.error),
         **{**_TOLD, **_ENDED},
     )
-    .returning(*VIEW)
+    .returning(*VIEW, HOLDER_HEARD)
 )
 
 
-def report(tx: Transaction, statement: Statement, **params: object) -> TaskView | None:
-    """Run one of the reports above, or a cancellation; None if its guard did not hold."""
-    return changed(tx, statement, now=tx.now, **params)
+def report(
+    tx: Transaction, statement: Statement, **params: object
+) -> tuple[TaskView, int | None] | None:
+    """Run one of the reports above, or a cancellation; None if its guard did not hold.
+
+    With the task comes when its worker was heard of last.
+    """
+    return changed_of_holder(tx, statement, now=tx.now, **params)
 
 
 _AT_ATTEMPT = (

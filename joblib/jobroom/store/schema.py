@@ -49,8 +49,8 @@ Sequence = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _where(condition: str) -> dict[str, Any]:
-    """The predicate of a partial index, spelled once for both families of databases."""
-    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+    """The predicate of a partial index; said to PostgreSQL here, its dialect would be imported."""
+    return {"sqlite_where": text(condition)}
 
 
 job = Table(
@@ -154,13 +154,15 @@ task = Table(
     Column("result", Text),
     Column("version", Integer, nullable=False),
     UniqueConstraint("id", name="uq_task_id"),
+    # Not IN: for a list of more than two, SQLite builds a table at each write (5 us of 15).
     CheckConstraint(
-        "status IN ('blocked', 'pending', 'claimed', 'running',"
-        " 'completed', 'failed', 'cancelled')",
+        "status = 'pending' OR status = 'running' OR status = 'completed' OR status = 'claimed'"
+        " OR status = 'failed' OR status = 'cancelled' OR status = 'blocked'",
         name="status",
     ),
     CheckConstraint(
-        "(status IN ('completed', 'failed', 'cancelled')) = (completed_at IS NOT NULL)",
+        "(status = 'completed' OR status = 'failed' OR status = 'cancelled')"
+        " = (completed_at IS NOT NULL)",
         name="ended",
     ),
     CheckConstraint(
@@ -177,7 +179,16 @@ task = Table(
         "seq",
         **_where("status = 'pending' AND ready = 1"),
     ),
-    Index("ix_task_delayed", "job_seq", "run_at", **_where("status = 'pending' AND ready = 0")),
+    # Those of one instant stand in the order in which claims would take them.
+    Index(
+        "ix_task_delayed",
+        "job_seq",
+        "run_at",
+        desc("priority"),
+        "turn",
+        "seq",
+        **_where("status = 'pending' AND ready = 0"),
+    ),
     Index("ix_task_held", "worker_id", **_where("status IN ('claimed', 'running')")),
     Index("ix_task_due", "status", "due_at", **_where("due_at IS NOT NULL")),
     Index(
@@ -189,6 +200,8 @@ task = Table(
     ),
     Index("ix_task_room", "room_id", "status", "seq"),
     Index("ix_task_job", "job_seq", "status", "room_id", "seq"),
+    # Without the status, so that only a submission writes to it.
+    Index("ix_task_creator", "created_by_id", "room_id", "seq"),
 )
 
 fair_turn = Table(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from sqlalchemy import and_, bindparam, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -12,6 +14,9 @@ from jobroom.store.schema import job, task, worker
 from jobroom.store.statement import Statement, literal
 from jobroom.store.transaction import Transaction
 from jobroom.store.views import HELD, NEXT_VERSION, NULL, VIEW, view
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 # What a new task always is, in the text; the columns that are NULL then are left out.
 _AT_FIRST = {
@@ -110,6 +115,30 @@ def get(tx: Transaction, task_id: str) -> tuple[TaskView, int | None, str | None
     """A task, the last heartbeat of who holds it, and the identity of its last worker."""
     row = tx.row(_GET, id=task_id)
     return None if row is None else (view(row[:-2]), row[-2], row[-1])
+
+
+MOST_AT_ONCE = 512
+"""How many ids one statement looks up."""
+
+
+@cache
+def _versions(count: int) -> Statement:
+    wanted = [bindparam(f"id_{n}", type_=task.c.id.type) for n in range(count)]
+    return Statement(select(task.c.id, task.c.version).where(task.c.id.in_(wanted)))
+
+
+def versions(tx: Transaction, ids: Collection[str]) -> dict[str, int]:
+    """The row version of each of these tasks that exists."""
+    found: dict[str, int] = {}
+    left = list(ids)
+    while left:
+        some, left = left[:MOST_AT_ONCE], left[MOST_AT_ONCE:]
+        # Padded to a power of two, so that there are few different statements.
+        count = 1 << (len(some) - 1).bit_length()
+        some += some[-1:] * (count - len(some))
+        named = {f"id_{n}": task_id for n, task_id in enumerate(some)}
+        found.update(dict(tx.rows(_versions(count), **named)))
+    return found
 
 
 _FIRST = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BigInteger, bindparam, cast, func, select
+from sqlalchemy import BigInteger, Text, bindparam, cast, func, literal_column, select
 
 from jobroom.domain.records import Task, TaskView
-from jobroom.store.schema import job, task
+from jobroom.store.schema import job, task, worker
 from jobroom.store.statement import Statement, literal
 
 if TYPE_CHECKING:
@@ -25,6 +25,26 @@ JOB_NAME = (
     .scalar_subquery()
 )
 VIEW = (*task.c, JOB_NAME)
+_SOUND_JOB_NAME = (
+    select(job.c.room_id + literal(":") + job.c.category + literal(":") + job.c.name)
+    .where(
+        job.c.seq == task.c.job_seq,
+        # Spelled out: in RETURNING the compiler drops tables, and a job has such a column too.
+        literal_column("task.schema_version").between(literal(1), job.c.schema_version),
+        func.json_valid(task.c.payload) == literal(1),
+    )
+    .correlate(task)
+    .scalar_subquery()
+)
+SOUND_VIEW = (*task.c, _SOUND_JOB_NAME)
+"""As ``VIEW``, but without a job name where the payload is no JSON or the schema is unknown."""
+HOLDER_HEARD = (
+    select(worker.c.last_heartbeat)
+    # The cast changes nothing, but without it SQLite scans the table where this is in RETURNING.
+    .where(worker.c.id == cast(task.c.worker_id, Text))
+    .correlate(task)
+    .scalar_subquery()
+)
 HELD = task.c.status.in_([literal("claimed"), literal("running")])
 UNFINISHED = task.c.status.in_(
     [literal("blocked"), literal("pending"), literal("claimed"), literal("running")]
@@ -45,6 +65,19 @@ def changed(tx: Transaction, statement: Statement, **params: object) -> TaskView
     found = view(rows[0])
     tx.changed.append(found.task)
     return found
+
+
+def changed_of_holder(
+    tx: Transaction, statement: Statement, **params: object
+) -> tuple[TaskView, int | None] | None:
+    """As ``changed``, for a statement that returns ``HOLDER_HEARD`` beside the task."""
+    rows = tx.returning(statement, **params)
+    if not rows:
+        return None
+    row = rows[0]
+    found = view(row[:-1])
+    tx.changed.append(found.task)
+    return found, row[-1]
 
 
 def after(seconds: ColumnElement[Any]) -> ColumnElement[Any]:

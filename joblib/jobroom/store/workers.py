@@ -65,19 +65,25 @@ _ACTIVE = Statement(
 
 
 def speaking(tx: Transaction, *, worker_id: str, identity: str) -> Worker | None:
-    """An active worker of this identity that was heard of just now, by a claim or a report.
-
-    That is a heartbeat too, but just after the last one the row is left alone: a read costs half
-    of a write, and nobody takes so young a worker for lost.
-    """
+    """An active worker of this identity that was heard of just now, by a claim or a report."""
     row = tx.row(_ACTIVE, key=worker_id, identity=identity)
     if row is None:
         return None
     found = Worker._make(row)
-    if not tx.now - _fresh(tx) <= found.last_heartbeat <= tx.now:
-        tx.change(_TOUCH, key=worker_id, now=tx.now)
-        return found._replace(last_heartbeat=tx.now)
-    return found
+    heard = note_heard(tx, worker_id=worker_id, last=found.last_heartbeat)
+    return found._replace(last_heartbeat=tx.now) if heard else found
+
+
+def note_heard(tx: Transaction, *, worker_id: str, last: int) -> bool:
+    """An active worker was heard of just now, and before that at ``last``; whether that is noted.
+
+    That is a heartbeat too, but just after the last one the row is left alone: a write costs
+    twice a read, and nobody takes so young a worker for lost.
+    """
+    if tx.now - _fresh(tx) <= last <= tx.now:
+        return False
+    tx.change(_TOUCH, key=worker_id, now=tx.now)
+    return True
 
 
 def _fresh(tx: Transaction) -> int:

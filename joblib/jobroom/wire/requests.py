@@ -71,6 +71,7 @@ class Request(BaseModel):
 
     model_config = ConfigDict(
         strict=True,
+        defer_build=True,
         extra="ignore",
         serialize_by_alias=True,
         hide_input_in_errors=True,
@@ -165,7 +166,7 @@ class SubmitTask(Request):
     )
     depends_on: Annotated[
         list[Any], AfterValidator(_refuse_dependencies), Field(json_schema_extra={"maxItems": 0})
-    ] = Field(default=[], description="Not supported yet: leave it out or empty.")
+    ] = Field(default_factory=list, description="Not supported yet: leave it out or empty.")
     parent: Annotated[None, BeforeValidator(_refuse_parent)] = Field(
         default=None, description="Not supported yet: leave it out."
     )

@@ -134,12 +134,14 @@ def upgrade() -> None:
         sa.Column("result", sa.Text(), nullable=True),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.CheckConstraint(
-            "(status IN ('completed', 'failed', 'cancelled')) = (completed_at IS NOT NULL)",
+            "(status = 'completed' OR status = 'failed' OR status = 'cancelled')"
+            " = (completed_at IS NOT NULL)",
             name=op.f("ck_task_ended"),
         ),
         sa.CheckConstraint(
-            "status IN ('blocked', 'pending', 'claimed', 'running',"
-            " 'completed', 'failed', 'cancelled')",
+            "status = 'pending' OR status = 'running' OR status = 'completed'"
+            " OR status = 'claimed' OR status = 'failed' OR status = 'cancelled'"
+            " OR status = 'blocked'",
             name=op.f("ck_task_status"),
         ),
         sa.CheckConstraint(
@@ -151,10 +153,11 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_task")),
         sa.UniqueConstraint("id", name="uq_task_id"),
     )
+    op.create_index("ix_task_creator", "task", ["created_by_id", "room_id", "seq"], unique=False)
     op.create_index(
         "ix_task_delayed",
         "task",
-        ["job_seq", "run_at"],
+        ["job_seq", "run_at", sa.text("priority DESC"), "turn", "seq"],
         unique=False,
         sqlite_where=sa.text("status = 'pending' AND ready = 0"),
         postgresql_where=sa.text("status = 'pending' AND ready = 0"),
