@@ -125,12 +125,17 @@ class Task(NamedTuple):
 
 
 class TaskView(NamedTuple):
-    """A task as a reader sees it: the row and what is computed beside it."""
+    """A task as a reader sees it: the row and what is computed beside it.
+
+    In a list a large payload or result is not read; its size in bytes stands here instead.
+    """
 
     task: Task
     job_name: str
     lease_expires_at: int | None = None
     queue_position: int | None = None
+    payload_bytes: int = 0
+    result_bytes: int = 0
 
 
 class WorkerView(NamedTuple):

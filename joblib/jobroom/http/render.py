@@ -11,7 +11,6 @@ from jobroom.domain import damage, jsontext
 from jobroom.domain.records import JobView, SweepReport, Task, TaskView, WorkerView
 from jobroom.domain.timetext import format_time
 
-LIST_LIMIT_BYTES = 4096
 LIST_TEXT_BYTES = 1024
 """How much of an error or a message a list shows: a page must fit into 6 MB."""
 
@@ -42,7 +41,7 @@ def _as_text(value: Any) -> Any:
 
 
 def task_document(view: TaskView, *, in_list: bool = False) -> Document:
-    """A task as the contract writes it; in a list without a payload or result over 4 KiB."""
+    """A task as the contract writes it; in a list with the beginning of a long error or message."""
     if damage.is_sound(view.task) and view.job_name:
         try:
             return _task_document(view, in_list=in_list)
@@ -83,9 +82,13 @@ def _task_document(view: TaskView, *, in_list: bool) -> Document:
         "schema_version": task.schema_version,
         "timeout_seconds": task.timeout_seconds,
     }
-    if not in_list or not _leave_out(document, "payload", task.payload):
+    if view.payload_bytes:
+        document["payload_bytes"] = view.payload_bytes
+    else:
         document["payload"] = _stored(task.payload, is_object=True)
-    if task.result is not None and not (in_list and _leave_out(document, "result", task.result)):
+    if view.result_bytes:
+        document["result_bytes"] = view.result_bytes
+    elif task.result is not None:
         document["result"] = _stored(task.result)
     if in_list:
         document["error"] = _shortened(task.error)
@@ -135,17 +138,6 @@ _DECODER = JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_consta
 
 def _shortened(text: str | None) -> str | None:
     return None if text is None else jsontext.cut_text(text, LIST_TEXT_BYTES)
-
-
-def _leave_out(document: Document, member: str, text: str) -> bool:
-    """Tell the size of a text in place of the text itself, if it is too long for a list."""
-    # A character is at most four bytes: most texts need no encoding to be known as short.
-    if len(text) * 4 <= LIST_LIMIT_BYTES:
-        return False
-    size = len(text.encode())
-    if size > LIST_LIMIT_BYTES:
-        document[f"{member}_bytes"] = size
-    return size > LIST_LIMIT_BYTES
 
 
 def claim_document(views: list[TaskView]) -> Document:

@@ -164,7 +164,8 @@ class SQLiteFile:
     def _check_writable(self, connection: sqlite3.Connection) -> None:
         """SQLite opens a file that it may not write as readily as any; find out now."""
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("BEGIN IMMEDIATE")  # of a read-only file it makes a mere BEGIN
+            connection.execute("PRAGMA user_version = 0")
             connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             if not self.is_busy(error):  # whoever writes just now proves that it can be done

@@ -59,7 +59,7 @@ def _page(statuses: int, *, of_job: bool) -> Statement:
         .limit(bindparam("limit"))
         .offset(bindparam("offset"))
     )
-    return Statement(select(*views.VIEW).where(task.c.seq.in_(page)).order_by(task.c.seq.desc()))
+    return Statement(select(*views.LISTED).where(task.c.seq.in_(page)).order_by(task.c.seq.desc()))
 
 
 @cache
@@ -99,7 +99,7 @@ def _of_creator(statuses: int, *, of_job: bool) -> list[Any]:
 @cache
 def _page_of_creator(statuses: int, *, of_job: bool) -> Statement:
     return Statement(
-        select(*views.VIEW)
+        select(*views.LISTED)
         .where(*_of_creator(statuses, of_job=of_job), task.c.seq < bindparam("before"))
         .order_by(task.c.seq.desc())
         .limit(bindparam("limit"))
@@ -149,7 +149,7 @@ def list_tasks(
         statement = _page(len(statuses), of_job=of_job)
         params["depth"] = limit + offset
     rows = tx.rows(statement, **params, limit=limit, offset=offset)
-    return [views.view(row) for row in rows]
+    return [views.listed(row) for row in rows]
 
 
 def count_tasks(

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BigInteger, Text, bindparam, cast, func, literal_column, select
+from sqlalchemy import (
+    BigInteger,
+    LargeBinary,
+    Text,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal_column,
+    select,
+)
 
 from jobroom.domain.records import Task, TaskView
 from jobroom.store.schema import job, task, worker
@@ -38,6 +48,33 @@ _SOUND_JOB_NAME = (
 )
 SOUND_VIEW = (*task.c, _SOUND_JOB_NAME)
 """As ``VIEW``, but without a job name where the payload is no JSON or the schema is unknown."""
+LIST_LIMIT_BYTES = 4096
+
+
+def _bytes(column: ColumnElement[Any]) -> ColumnElement[int]:
+    return func.length(cast(column, LargeBinary))
+
+
+def _if_short(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    return case((_bytes(column) <= literal(LIST_LIMIT_BYTES), column))
+
+
+def _size_if_long(column: ColumnElement[Any]) -> ColumnElement[int]:
+    size = _bytes(column)
+    return case((size > literal(LIST_LIMIT_BYTES), size), else_=literal(0))
+
+
+_SHORT = {
+    "payload": func.coalesce(_if_short(task.c.payload), literal("")),
+    "result": _if_short(task.c.result),
+}
+LISTED = (
+    *(_SHORT.get(column.name, column) for column in task.c),
+    JOB_NAME,
+    _size_if_long(task.c.payload),
+    _size_if_long(task.c.result),
+)
+"""As ``VIEW``, without a payload or result over 4 KiB: a page of results could be gigabytes."""
 HOLDER_HEARD = (
     select(worker.c.last_heartbeat)
     # The cast changes nothing, but without it SQLite scans the table where this is in RETURNING.
@@ -55,6 +92,11 @@ NEXT_VERSION = task.c.version + literal(1)
 def view(row: Row) -> TaskView:
     """A row of ``VIEW`` as a record."""
     return TaskView(Task._make(row[:-1]), row[-1])
+
+
+def listed(row: Row) -> TaskView:
+    """A row of ``LISTED`` as a record."""
+    return TaskView(Task._make(row[:-3]), row[-3], payload_bytes=row[-2], result_bytes=row[-1])
 
 
 def changed(tx: Transaction, statement: Statement, **params: object) -> TaskView | None:
