@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from jobroom.errors import JobroomError
@@ -11,9 +13,14 @@ from jobroom.errors import JobroomError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from apscheduler.schedulers.background import BackgroundScheduler
+
     from jobroom.service.queue import JobQueue
 
 log = logging.getLogger("jobroom")
+
+LEAST_JUMP_SECONDS = 1.0
+"""Less is the clock being steered, which moves the plan by as little."""
 
 
 @contextmanager
@@ -26,9 +33,7 @@ def sweeping(queue: JobQueue) -> Iterator[None]:
     if not seconds:
         yield
         return
-    from apscheduler.schedulers.background import BackgroundScheduler
-
-    scheduler = BackgroundScheduler(timezone="UTC")
+    scheduler = _steady_scheduler()
     scheduler.add_job(
         _sweep,
         "interval",
@@ -47,6 +52,35 @@ def sweeping(queue: JobQueue) -> Iterator[None]:
         yield
     finally:
         scheduler.shutdown(wait=True)
+
+
+def _steady_scheduler() -> BackgroundScheduler:
+    """A scheduler whose plan moves with the host's clock when that is set.
+
+    APScheduler plans by the clock: set back by ten minutes, it would sweep nothing for ten
+    minutes; set forward by years, it would count up each interval that it has missed.
+    """
+    from apscheduler.schedulers.background import BackgroundScheduler
+
+    class SteadyScheduler(BackgroundScheduler):  # type: ignore[misc]  # APScheduler has no types
+        _ahead = _clock_ahead()
+
+        def _process_jobs(self) -> float | None:
+            """Called each time that the scheduler has waited, which it does by a steady clock."""
+            ahead = _clock_ahead()
+            jump, self._ahead = ahead - self._ahead, ahead
+            if abs(jump) > LEAST_JUMP_SECONDS:
+                for job in self.get_jobs():
+                    job.modify(next_run_time=job.next_run_time + timedelta(seconds=jump))
+            wait: float | None = super()._process_jobs()
+            return wait
+
+    return SteadyScheduler(timezone="UTC")
+
+
+def _clock_ahead() -> float:
+    """How far the host's clock is ahead of the steady one: it moves when the clock is set."""
+    return time.time() - time.monotonic()
 
 
 def _sweep(queue: JobQueue) -> None:

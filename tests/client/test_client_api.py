@@ -28,6 +28,9 @@ CALLS = [
 ]
 
 
+MEMBERS = ("id", "full_name", "status", "task")
+
+
 class Recorder:
     """An ``ApiManager`` that remembers what is sent."""
 
@@ -35,7 +38,7 @@ class Recorder:
 
     def __init__(self, answer=None):
         self.requests = []
-        self.result = answer or httpx.Response(200, json={"ok": True})
+        self.result = answer or httpx.Response(200, json=dict.fromkeys(MEMBERS))
         self.http = httpx.Client(transport=httpx.MockTransport(self.answer))
 
     def get_headers(self):

@@ -295,6 +295,28 @@ class TestStop:
         names = [one.name for one in threading.enumerate()]
         assert not [name for name in names if name.startswith("jobroom")]
 
+    def test_leaving_waits_for_a_claim_from_its_very_beginning(
+        self, server, listen, jobs, monkeypatch
+    ):
+        """The claim is on its way before the thread that started it takes its next step."""
+        start, claimed, go_on = stream_module._Look.start, threading.Event(), threading.Event()
+
+        def start_and_stay(self):
+            start(self)
+            server.until(lambda: claims(server))
+            claimed.set()
+            assert go_on.wait(LONG)
+
+        monkeypatch.setattr(stream_module._Look, "start", start_and_stay)
+        stream = listen(1.0)
+        thread = in_thread(lambda: list(stream))
+        assert claimed.wait(LONG)
+        jobs.disconnect()
+        names = [one.name for one in threading.enumerate()]
+        go_on.set()
+        thread.join(SOON)
+        assert "jobroom-claim" not in names
+
 
 class TestInterrupt:
     def test_ctrl_c_goes_through_and_what_the_claim_brings_is_handed_back(self, server, listen):

@@ -91,7 +91,8 @@ class TestHeartbeats:
         fast.fail_next("PATCH", "/workers/", times=3, status=401)
         listen()
         fast.until(lambda: len(beats(fast)) >= 5)
-        assert caplog.text.count("heartbeat.failed") == 1
+        assert [one.getMessage().split()[0] for one in caplog.records][:1] == ["token.refused"]
+        assert caplog.text.count("token.refused") == 1
 
     def test_a_beat_by_hand_makes_the_worker_if_there_is_none(self, server, jobs):
         jobs.heartbeat()

@@ -67,7 +67,14 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
     "requeue": (reports._REQUEUE, [BY_SEQ]),
     "retry": (reports._RETRY, [BY_SEQ]),
     "get": (tasks._GET, [f"sqlite_autoindex_task_1 {BY_ID}"]),
-    "queue position": (tasks._POSITION, ["ahead USING INDEX ix_task_ready (job_seq=?)"]),
+    "queue position": (
+        tasks._POSITION,
+        [
+            f"ix_task_ready (job_seq=? AND {rest})"
+            for rest in ("priority>?", "priority=? AND turn<?", "priority=? AND turn=? AND seq<?")
+        ],
+    ),
+    "queue positions": (tasks._LINE, ["ahead USING INDEX ix_task_ready (job_seq=?)"]),
     "held by": (overdue._HELD_BY, ["ix_task_held (worker_id=?)"]),
     "due": (overdue._OVERDUE, ["ix_task_due (status=? AND due_at>? AND due_at<?)"]),
     "remove old": (overdue._REMOVE, [BY_SEQ, "ix_task_due (status=? AND due_at>? AND due_at<?)"]),
@@ -114,7 +121,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "claim plainly": (SORTS, "the heads: one row for each job of the worker"),
     "claim and start plainly": (SORTS, "the heads: one row for each job of the worker"),
     "claimed by request": (SORTS, "what one worker holds"),
-    "queue position": ("SCAN first", "at most 1,000 rows, by its LIMIT"),
+    "queue position": ("SCAN CONSTANT ROW", "the one row that holds three counts"),
     "vanished workers": ("SCAN task USING INDEX ix_task_held", "only what is held"),
     "notices": (SORTS, "the notices of one worker"),
     "workers of a job": (SORTS, "the workers of one job"),
@@ -195,7 +202,7 @@ def test_a_hot_statement_only_searches(populated: JobQueue, name: str) -> None:
     allowed = ALLOWED.get(name, ("", ""))[0]
     plan = plan_of(populated, HOT[name][0])
     others = [line for line in plan if not MARKS.match(line) and line != allowed]
-    if name.startswith(("page", "count")):
+    if name.startswith(("page", "count", "queue position")):
         others = [line for line in others if not OF_A_PAGE.fullmatch(line)]
     assert others == []
 

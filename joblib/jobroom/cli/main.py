@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,7 +55,7 @@ def token(
             None if rooms is None else [room for name in rooms.split(",") if (room := name.strip())]
         )
         key_path = keys.local_key_path(settings.database_url)
-        had_key = key_path is None or key_path.exists()
+        had_key = key_path is None or os.path.exists(key_path)  # noqa: PTH110 - see sweep
         made = tokens.token_for_settings(settings, sub=sub, is_admin=admin, rooms=only, hours=hours)
         if key_path is not None and not had_key and key_path.exists():
             typer.echo(
@@ -76,7 +77,8 @@ def sweep() -> None:
         settings = read_settings()
         path = dialect.sqlite_path(settings.database_url)
         # Opening would make it, and a cron job in the wrong folder would be content for ever.
-        if path.parent.is_dir() and not path.exists():
+        # Path.exists would raise where one may not look; opening says that in a sentence.
+        if os.access(path.parent, os.X_OK) and not os.path.exists(path):  # noqa: PTH110
             raise ConfigurationError(
                 f"There is no database {path} to sweep: set ZNDRAW_JOBLIB_DATABASE_URL to the"
                 " server's, or make this one with jobroom db upgrade."
@@ -105,6 +107,8 @@ def upgrade() -> None:
         opened = dialect.open_database(settings)
         before = migrate.current(opened)
         migrate.prepare(opened)
+        # With nothing to upgrade nothing was written: is this a database to work with?
+        opened.connect(read_only=False).close()
         typer.echo(f"{opened.location}: {before or 'empty'} -> {migrate.HEAD}")
 
 
@@ -114,10 +118,10 @@ def _saying_what_to_check(location: str) -> Iterator[None]:
     try:
         yield
     except StoreUnavailable as error:
-        raise StoreUnavailable(
-            f"The database {location} cannot be written: check that its disk has room, that you"
-            " may write the file and its folder, and that no other process keeps it busy."
-        ) from error
+        from jobroom.store import dialect
+
+        message = f"The database {location} cannot be written: {dialect.CHECK}."
+        raise StoreUnavailable(message) from error
 
 
 @contextmanager

@@ -37,7 +37,13 @@ class Api:
     """The REST contract as Python calls; answers are the server's JSON objects."""
 
     def __init__(self, api: connection.ApiManager) -> None:
-        self._send = Transport(api).send
+        self._transport = Transport(api)
+        self._send = self._transport.send
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the server is known to be away just now."""
+        return self._transport.is_away
 
     def me(self) -> Json:
         """Ask who the token says we are."""
@@ -46,11 +52,12 @@ class Api:
     def create_worker(self, *, name: str | None = None, patience: Patience = CALL) -> Json:
         """Make an instance worker. A lost answer may leave one more, which never beats."""
         body = {} if name is None else {"name": name}
-        return self._send("POST", path_of("workers"), body=body, patience=patience)
+        path = path_of("workers")
+        return self._send("POST", path, body=body, patience=patience, expect="id")
 
     def beat(self, worker_id: str, *, patience: Patience = ONCE) -> Json:
         """Say that the worker is alive; the answer names the tasks it should stop."""
-        return self._send("PATCH", path_of("workers", worker_id), patience=patience)
+        return self._send("PATCH", path_of("workers", worker_id), patience=patience, expect="id")
 
     def delete_worker(self, worker_id: str, *, patience: Patience = CALL) -> None:
         """Take the worker away; its unfinished tasks follow their jobs' policy."""
@@ -58,7 +65,8 @@ class Api:
 
     def register(self, room: str, job: Mapping[str, Any], *, patience: Patience = CALL) -> Json:
         """Register a job and link the worker that ``job`` names."""
-        return self._send("PUT", path_of("rooms", room, "jobs"), body=job, patience=patience)
+        path = path_of("rooms", room, "jobs")
+        return self._send("PUT", path, body=job, patience=patience, expect="full_name")
 
     def jobs(self, room: str) -> Json:
         """Return the first page of the room's jobs and the global ones."""
@@ -78,7 +86,8 @@ class Api:
     ) -> Json:
         """Submit a task; repeating it with its key gives the same task."""
         path = path_of("rooms", room, "tasks", full_name)
-        return self._send("POST", path, body=task, patience=CALL, headers=_key(idempotency_key))
+        headers = _key(idempotency_key)
+        return self._send("POST", path, body=task, patience=CALL, headers=headers, expect="id")
 
     def claim(
         self, worker_id: str, *, request_id: str, wait: int, patience: Patience
@@ -88,7 +97,9 @@ class Api:
         headers = {"Prefer": f"wait={wait}"} if wait > 0 else None
         body = {"worker_id": worker_id, "request_id": request_id}
         path = path_of("tasks", "claim")
-        answer = self._send("POST", path, body=body, patience=patience, headers=headers)
+        answer = self._send(
+            "POST", path, body=body, patience=patience, headers=headers, expect="task"
+        )
         task = answer.get("task")
         return task if isinstance(task, dict) else None
 
@@ -96,13 +107,15 @@ class Api:
         """Return a task, at its end or after ``wait`` seconds."""
         headers = {"Prefer": f"wait={math.ceil(wait)}"} if wait > 0 else None
         patience = _with_wait(patience, wait)
-        return self._send("GET", path_of("tasks", task_id), patience=patience, headers=headers)
+        path = path_of("tasks", task_id)
+        return self._send("GET", path, patience=patience, headers=headers, expect="status")
 
     def report(
         self, task_id: str, changes: Mapping[str, Any], *, patience: Patience = CALL
     ) -> Json:
         """Report on a task; safe to repeat because ``changes`` carries the attempt."""
-        return self._send("PATCH", path_of("tasks", task_id), body=changes, patience=patience)
+        path = path_of("tasks", task_id)
+        return self._send("PATCH", path, body=changes, patience=patience, expect="id")
 
     def retry(self, task_id: str) -> Json:
         """Put a failed or cancelled task back to work."""

@@ -19,7 +19,7 @@ from jobroom.client import result as results
 from jobroom.client.connection import ApiManager
 from jobroom.client.extension import category_of
 from jobroom.client.options import JobOptions
-from jobroom.client.stream import LONGEST_WAIT_SECONDS, TaskStream, checked_interval
+from jobroom.client.stream import TaskStream, checked_interval
 from jobroom.client.transport import Json
 from jobroom.client.worker import ProcessWorker
 from jobroom.domain.lifecycle import is_terminal
@@ -218,8 +218,10 @@ class JobManager(Mapping[str, type[BaseModel]]):
         raises; the jobs stay registered here, and ``listen`` comes back with all of them.
         """
         self._stop_all()
-        self.worker.leave(claim_seconds=LONGEST_WAIT_SECONDS + SPARE_JOIN_SECONDS)
-        for stream in tuple(self._streams):
+        streams = tuple(self._streams)
+        longest = max((stream.longest_claim_seconds for stream in streams), default=0)
+        self.worker.leave(claim_seconds=longest + SPARE_JOIN_SECONDS)
+        for stream in streams:
             stream.close()
 
     def _stop_all(self) -> None:

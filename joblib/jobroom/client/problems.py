@@ -16,6 +16,7 @@ AWAY = BUSY | {HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
 """The statuses that say "later", whoever says it: our server or a proxy before it."""
 
 DETAIL_LENGTH = 500
+CHECK_ADDRESS = "it is no problem document of this API; check the address"
 
 
 class UnexpectedAnswer(JobroomError):
@@ -31,6 +32,21 @@ class ConnectionClosed(JobroomError):
     """The program closed its connection and went on using it."""
 
 
+class TokenUnavailable(errors.StoreUnavailable):
+    """The program's own callable gave no token."""
+
+    def __init__(self, failure: Exception) -> None:
+        super().__init__(
+            f"There is no token to send: the callable that gives it raised"
+            f" {type(failure).__name__}. Mend it, or what it asks."
+        )
+        self.__cause__ = failure
+
+
+class Barred(errors.Forbidden):
+    """Something between here and the server does not let the request through."""
+
+
 class NotJson(errors.ValidationFailed):
     """A value that JSON cannot carry, noticed before it was sent."""
 
@@ -42,6 +58,9 @@ def _families(base: type[JobroomError]) -> Iterator[type[JobroomError]]:
             yield from _families(child)
 
 
+ELSEWHERE = (errors.StoreUnavailable, errors.TooManyRequests, UnexpectedAnswer)
+"""What a call raises whose server is away, or whose answers are not the server's own."""
+
 # A class further down stands for the slug that it shares with its parent (ValidationFailed); one
 # that inherits its slug is never an answer.
 _BY_SLUG: dict[str, type[JobroomError]] = {
@@ -49,7 +68,7 @@ _BY_SLUG: dict[str, type[JobroomError]] = {
 }
 _BY_STATUS: dict[int, type[JobroomError]] = {
     HTTPStatus.UNAUTHORIZED: errors.Unauthorized,
-    HTTPStatus.FORBIDDEN: errors.Forbidden,
+    HTTPStatus.FORBIDDEN: Barred,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: errors.PayloadTooLarge,
     HTTPStatus.TOO_MANY_REQUESTS: errors.TooManyRequests,
     **dict.fromkeys(AWAY - {HTTPStatus.TOO_MANY_REQUESTS}, errors.StoreUnavailable),
@@ -68,19 +87,24 @@ def problem_of(response: httpx.Response) -> dict[str, Any] | None:
     return body if isinstance(body, dict) and isinstance(body.get("type"), str) else None
 
 
-def read(response: httpx.Response) -> dict[str, Any] | JobroomError:
-    """Return the answer's JSON object ({} without a body), or the error that it stands for."""
+def read(response: httpx.Response, *, expect: str | None = None) -> dict[str, Any] | JobroomError:
+    """Return the answer's JSON object ({} without a body), or the error that it stands for.
+
+    An object without the member ``expect`` is of some other service.
+    """
     if not response.is_success:
         return error_of(response)
-    if response.status_code == HTTPStatus.NO_CONTENT:
+    if expect is None and response.status_code == HTTPStatus.NO_CONTENT:
         return {}
     try:
         body = response.json()
     except (ValueError, RecursionError):
         body = None
-    if isinstance(body, dict):
-        return body
-    return _unexpected(response, "it holds no JSON object; check the server's address")
+    if not isinstance(body, dict):
+        return _unexpected(response, "it holds no JSON object; check the server's address")
+    if expect is not None and expect not in body:
+        return _unexpected(response, f"it has no {expect!r}; check the server's address")
+    return body
 
 
 def error_of(response: httpx.Response) -> JobroomError:
@@ -106,8 +130,19 @@ def _without_problem(response: httpx.Response) -> JobroomError:
     kind = _BY_STATUS.get(response.status_code)
     where = f"{response.request.method} {response.request.url.path}"
     if kind is None:
-        return _unexpected(response, "it is no problem document of this API; check the address")
+        return _unexpected(response, _moved_to(response) or CHECK_ADDRESS)
     return kind(f"{where} was answered {response.status_code}, not by the job queue itself.")
+
+
+def _moved_to(response: httpx.Response) -> str | None:
+    if not response.has_redirect_location:
+        return None
+    try:
+        there = response.request.url.join(response.headers["location"])
+    except httpx.InvalidURL:
+        return None
+    # Not followed: the token is for the address that it was given for.
+    return f"it points to {there.scheme}://{there.netloc.decode()}; set JOBROOM_URL to the server"
 
 
 def _unexpected(response: httpx.Response, detail: str) -> UnexpectedAnswer:

@@ -22,7 +22,7 @@ from typing import Self
 
 from pydantic import ValidationError
 
-from jobroom.client import connection, failure
+from jobroom.client import connection, failure, problems
 from jobroom.client.sigterm import SigtermGuard
 from jobroom.client.task import ClaimedTask
 from jobroom.client.transport import Json, Patience
@@ -36,6 +36,9 @@ LONGEST_WAIT_SECONDS = 10
 """How long one claim may be held open, so that leaving in good order takes no longer either."""
 LONGEST_CLAIM_DELAY_SECONDS = 2.0
 """The longest pause between two tries in an outage: tasks may wait when the server is back."""
+REFUSED_SECONDS = 60.0
+"""How long claims wait for a token that is accepted, from a callable that may yet give one."""
+LAST_LOOK = Patience(0.0, timeout=2.0)
 HONOURED_SHARE = 0.9
 SIGNALS_SECONDS = 0.25
 
@@ -89,10 +92,10 @@ class TaskStream(Iterator[ClaimedTask]):
         if isinstance(found, ClaimedTask):
             return found
         self.close()
-        raise StopIteration if found is None else _told(found)
+        raise StopIteration if found is None else _told(found, self.api)
 
     def _look(self) -> ClaimedTask | Exception | None:
-        look = _Look(self._worker, self.interval)
+        look = _Look(self._worker, self.interval, self.longest_claim_seconds)
         try:
             self._begin(look)
             return look.wait()
@@ -103,12 +106,16 @@ class TaskStream(Iterator[ClaimedTask]):
             raise
 
     def _begin(self, look: _Look) -> None:
-        look.start()
         with self._lock:  # never taken by stop(), which only reads
-            self._looks = {one for one in self._looks if one.is_alive()} | {look}
-        self._worker.note_claimer(look)
+            self._looks = {one for one in self._looks if not one.is_over} | {look}
+        look.start()
         if self._stopped:  # before the look was known to stop()
             look.abandon()
+
+    @property
+    def longest_claim_seconds(self) -> int:
+        """How long the server may hold a claim open."""
+        return min(max(1, math.ceil(self.interval)), LONGEST_WAIT_SECONDS)
 
     def stop(self) -> None:
         """End the iteration now; callable from any thread and from a signal handler."""
@@ -137,27 +144,29 @@ def _stopper(stream: TaskStream) -> Callable[[], bool]:
     def stop() -> bool:
         there = known()
         if there is not None:
+            there._worker.ending.ask()  # noqa: SLF001  # as below
             there._stop_all()  # noqa: SLF001  # our own, from inside a signal handler
         return there is not None
 
     return stop
 
 
-def _told(trouble: Exception) -> Exception:
+def _told(trouble: Exception, api: connection.ApiManager) -> Exception:
     """Return what the loop is told: an error of ours without our frames, others as they are."""
     if isinstance(trouble, Unauthorized):
-        return Unauthorized(f"{trouble} {connection.ON_REFUSAL}", errors=trouble.errors)
+        return Unauthorized(f"{trouble} {connection.on_refusal(api)}", errors=trouble.errors)
     return trouble.with_traceback(None) if isinstance(trouble, JobroomError) else trouble
 
 
 class _Look(threading.Thread):
     """Looks for one task until there is one or nobody waits for it any more."""
 
-    def __init__(self, worker: ProcessWorker, interval: float) -> None:
+    def __init__(self, worker: ProcessWorker, interval: float, claim_seconds: int = 1) -> None:
         super().__init__(name="jobroom-claim", daemon=True)
         self.found: queue.SimpleQueue[ClaimedTask | Exception | None] = queue.SimpleQueue()
         self._worker = worker
         self._interval = interval
+        self._claim_seconds = claim_seconds
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._abandoned = False
         self._patience = Patience(
@@ -165,8 +174,14 @@ class _Look(threading.Thread):
             timeout=CLAIM_TIMEOUT_SECONDS,
             pause=self._pause,
             outlive_seconds=math.inf,
+            refused_seconds=REFUSED_SECONDS,
             longest_delay=LONGEST_CLAIM_DELAY_SECONDS,
         )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has run to its end."""
+        return self.ident is not None and not self.is_alive()
 
     def wait(self) -> ClaimedTask | Exception | None:
         """Return what was found; None after ``abandon``."""
@@ -192,6 +207,8 @@ class _Look(threading.Thread):
             self.found.put(None)  # the one that was taken out may be waited for
 
     def run(self) -> None:
+        # Before anything is asked: who leaves waits for those that claim.
+        self._worker.note_claimer(self)
         try:
             found: ClaimedTask | Exception | None = self._search()
         except Exception as trouble:  # noqa: BLE001  # raised where the task is waited for
@@ -203,12 +220,12 @@ class _Look(threading.Thread):
             self.take_back()
 
     def _search(self) -> ClaimedTask | None:
-        wait = min(max(1, math.ceil(self._interval)), LONGEST_WAIT_SECONDS)
+        wait = self._claim_seconds
         while not self._abandoned:
             began = time.monotonic()
             # One id for one claim, over all its repeats: a lost answer is then given again.
             request_id = uuid.uuid4().hex
-            data = self._worker.claim(request_id=request_id, wait=wait, patience=self._patience)
+            data = self._claim(request_id, wait)
             if data is None:
                 waited = time.monotonic() - began
                 if waited < wait * HONOURED_SHARE:  # the server did not hold the claim open
@@ -216,6 +233,27 @@ class _Look(threading.Thread):
             elif (task := self._read(data)) is not None:
                 return task
         return None
+
+    def _claim(self, request_id: str, wait: int) -> Json | None:
+        try:
+            return self._worker.claim(request_id=request_id, wait=wait, patience=self._patience)
+        except problems.ELSEWHERE:
+            if not self._abandoned:
+                raise
+        return self._look_again(request_id)
+
+    def _look_again(self, request_id: str) -> Json | None:
+        """Ask for what a claim may have brought whose answer was lost when nobody waited more."""
+        worker_id = self._worker.id
+        if worker_id is None:
+            return None
+        try:
+            return self._worker.api.claim(
+                worker_id, request_id=request_id, wait=0, patience=LAST_LOOK
+            )
+        except JobroomError as trouble:
+            log.debug("claim.abandoned reason=%r", str(trouble))
+            return None
 
     def _read(self, data: Json) -> ClaimedTask | None:
         try:

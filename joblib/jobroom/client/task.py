@@ -7,6 +7,7 @@ import inspect
 import logging
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -33,7 +34,7 @@ from jobroom.errors import (
 
 log = logging.getLogger("jobroom.client")
 
-REPORT = Patience(3600.0, outlive_seconds=30.0)
+REPORT = Patience(3600.0, timeout=15.0, outlive_seconds=30.0, refused_seconds=600.0)
 """What a task came to is worth more than a call: it outlives an outage of an hour."""
 
 _running: ContextVar[ClaimedTask | None] = ContextVar("jobroom_running_task", default=None)
@@ -254,7 +255,12 @@ class ClaimedTask(BaseModel):
         except Unauthorized as refusal:
             log.warning(
                 "token.refused task=%s status=%s reason=%r next=%r",
-                *(self.id, changes["status"], str(refusal), connection.ON_REFUSAL),
+                *(
+                    self.id,
+                    changes["status"],
+                    str(refusal),
+                    connection.on_refusal(self._bound().connection),
+                ),
             )
             self._let_go()
         except JobroomError as trouble:
@@ -283,6 +289,8 @@ class ClaimedTask(BaseModel):
 
     def _report(self, patience: Patience = REPORT, **changes: Any) -> Json:
         changes |= self._held().fence
+        if patience is REPORT:
+            patience = replace(REPORT, pause=self._bound().ending.pause)
         return self._bound().api.report(self.id, changes, patience=patience)
 
     def _bound(self) -> ProcessWorker:

@@ -4,34 +4,27 @@ from __future__ import annotations
 
 import itertools
 import json
-import logging
-import math
 import random
-import threading
 import time
 import urllib.request
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from http import HTTPStatus
 from typing import Any
 
 import httpx
 
-from jobroom import errors
-from jobroom.client import connection, problems, result
-from jobroom.errors import ConfigurationError, JobroomError, StoreUnavailable
+from jobroom.client import connection, problems, result, tries
+from jobroom.client.spell import Troubles
+from jobroom.client.tries import Kind, NotNow
+from jobroom.errors import ConfigurationError, JobroomError
 
 Json = dict[str, Any]
 
-log = logging.getLogger("jobroom.client")
-
 FIRST_DELAY_SECONDS = 0.1
 LONGEST_DELAY_SECONDS = 10.0
-LONGEST_RETRY_AFTER_SECONDS = 60.0
 CONNECT_SECONDS = 10.0
+TOKEN_EVENTS = {Kind.REFUSED: "token.refused", Kind.TOKENLESS: "token.unavailable"}
 
 
 def sleep(seconds: float) -> bool:
@@ -45,15 +38,30 @@ class Patience:
     """How long a call is repeated before it gives up (``seconds``), and how long one try may take.
 
     ``pause`` waits between two tries and says whether to go on. ``outlive_seconds`` is how long
-    answers that the contract does not name are borne as well: an internal error, a proxy's page.
-    ``longest_delay`` bounds the pause between two tries, unless the server asks for a longer one.
+    an internal error of the server is borne; if that is any time at all, pages that somebody else
+    answers with are borne like an outage. ``refused_seconds`` is how long a token is refused
+    before that is an error, where another token may come. ``longest_delay`` bounds the pause
+    between two tries, unless the server asks for a longer one.
     """
 
     seconds: float
     timeout: float = 30.0
     pause: Callable[[float], bool] = sleep
     outlive_seconds: float = 0.0
+    refused_seconds: float = 0.0
     longest_delay: float = LONGEST_DELAY_SECONDS
+
+    def for_kind(self, kind: Kind) -> float:
+        """Return how long this kind of trouble is borne."""
+        match kind:
+            case Kind.BROKEN:
+                return self.outlive_seconds
+            case Kind.FOREIGN:
+                return self.seconds if self.outlive_seconds > 0 else 0.0
+            case Kind.REFUSED:
+                return self.refused_seconds
+            case Kind.AWAY | Kind.BUSY | Kind.TOKENLESS:
+                return self.seconds
 
 
 ONCE = Patience(0.0)
@@ -76,39 +84,19 @@ def encode(body: Mapping[str, Any]) -> bytes:
     return text.encode()
 
 
-class Outage:
-    """Whether the server is away just now; logs one line when that begins and one when it ends."""
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-        self._lock = threading.Lock()
-        self._since: float | None = None
-
-    def begin(self, reason: str, *, proxy: str | None = None) -> None:
-        """Note a try that was not answered; ``proxy`` is what stood between."""
-        with self._lock:
-            if self._since is not None:
-                return
-            self._since = time.monotonic()
-        by = f" proxy={proxy}" if proxy else ""
-        log.warning("server.away url=%s%s reason=%r retrying=yes", self._where, by, reason)
-
-    def end(self) -> None:
-        """Note an answer."""
-        if self._since is None:
-            return
-        with self._lock:
-            since, self._since = self._since, None
-        if since is not None:
-            log.warning("server.back url=%s seconds=%.1f", self._where, time.monotonic() - since)
-
-
 class Transport:
     """Sends requests for one ``ApiManager``; safe to use from several threads."""
 
     def __init__(self, api: connection.ApiManager) -> None:
         self.api = api
-        self._outage = Outage(_without_secrets(api.base_url))
+        troubles = getattr(api, "troubles", None)
+        self._troubles = troubles if isinstance(troubles, Troubles) else Troubles()
+        self._had_token = False
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the server is known to be away just now."""
+        return self._troubles.outage.lasts
 
     def send(
         self,
@@ -119,137 +107,144 @@ class Transport:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         repeatable: bool = True,
+        expect: str | None = None,
     ) -> Json:
         """Return the JSON object of a good answer; raises what ``jobroom.errors`` has for others.
 
-        ``repeatable`` False repeats only what the server certainly did not take.
+        ``repeatable`` False repeats only what the server certainly did not take. ``expect`` is a
+        member that the object has; one without it is somebody else's.
         """
-        request = _Request(method, path, None if body is None else encode(body), headers)
-        began = time.monotonic()
+        content = None if body is None else encode(body)
+        call = _Call(
+            *(method, path, content, _headers_of(content, headers)),
+            expect=expect,
+            repeatable=repeatable,
+        )
+        try:
+            return self._persist(call, patience)
+        finally:
+            self._troubles.forget(call)
+
+    def _persist(self, call: _Call, patience: Patience) -> Json:
+        first: dict[Kind, float] = {}
         for retry in itertools.count():
-            found = self._try(request, patience.timeout)
-            if isinstance(found, dict):
+            asked_at = time.monotonic()
+            found = self._try(call, patience.timeout)
+            if not isinstance(found, NotNow):
+                self._troubles.good(call, asked_at=asked_at)
+                if isinstance(found, JobroomError):
+                    raise found
                 return found
-            if not (repeatable or found.untaken):
+            if not (call.repeatable or found.untaken):
                 raise found.error
-            if (retry > 0 or patience.seconds <= 0) and not found.busy:
-                # Not at the first failure: a kept connection that was closed is no outage.
-                self._outage.begin(str(found.error), proxy=_proxy_of(self.api))
+            seconds = self._borne(found, patience)
+            self._tell(call, found, retry=retry, once=patience.seconds <= 0, asked_at=asked_at)
             delay = max(delay_before(retry, patience.longest_delay), found.retry_after)
-            odd = isinstance(found.error, problems.UnexpectedAnswer)
-            seconds = patience.outlive_seconds if odd else patience.seconds
+            until = first.setdefault(found.kind, asked_at) + seconds
             # The first repeat is free: one slow try must not use up all patience.
-            late = retry > 0 and time.monotonic() + delay > began + seconds
+            late = retry > 0 and time.monotonic() + delay > until
             if seconds <= 0 or late or not patience.pause(delay):
                 raise found.error
         raise AssertionError  # count() does not end
 
-    def _try(self, request: _Request, timeout: float) -> Json | _NotNow:
+    def _borne(self, found: NotNow, patience: Patience) -> float:
+        if found.kind is Kind.TOKENLESS and not self._had_token:
+            return 0.0  # what never gave a token is a fault to mend, not an outage
+        renews = getattr(self.api, "renews_token", False)
+        if found.kind is Kind.REFUSED and not (renews or isinstance(found.error, problems.Barred)):
+            return 0.0
+        return patience.for_kind(found.kind)
+
+    def _tell(self, call: _Call, found: NotNow, *, retry: int, once: bool, asked_at: float) -> None:
+        outage, token = self._troubles.outage, self._troubles.token
+        if found.there:
+            outage.good(call, asked_at=asked_at)
+        # Not at the first failure: a kept connection that was closed is no outage.
+        news = retry > 0 or (once and not (found.dropped and not outage.doubt()))
+        if not news or found.kind is Kind.BUSY:
+            return
+        spell, event = (
+            (token, TOKEN_EVENTS[found.kind])
+            if found.kind in TOKEN_EVENTS
+            else (outage, "server.away")
+        )
+        proxy = _proxy_of(self.api) if spell is outage else None
+        where = f"{self._where} proxy={proxy}" if proxy else self._where
+        spell.met(call, event, where=where, reason=found.reason, asked_at=asked_at)
+
+    @property
+    def _where(self) -> str:
+        return _without_secrets(self.api.base_url)
+
+    def _try(self, call: _Call, timeout: float) -> Json | JobroomError | NotNow:
         try:
-            response = self._exchange(request, timeout)
-        except (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL) as failure:
+            return self._exchange(call, timeout)
+        except (
+            *(httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL),
+            UnicodeError,  # a host name that cannot be asked for
+        ) as failure:
             # The text of the failure may hold a header, and so the token.
-            where = _without_secrets(self.api.base_url)
             raise ConfigurationError(
-                f"No request can be made to {where} ({type(failure).__name__}): "
+                f"No request can be made to {self._where} ({type(failure).__name__}): "
                 "check the address and the token."
             ) from None
         except (httpx.TransportError, httpx.DecodingError) as failure:
-            return _unanswered(failure)
-        found = problems.read(response)
-        if isinstance(found, problems.UnexpectedAnswer) or response.status_code in problems.AWAY:
-            return _answered_later(response, found)
-        self._outage.end()
-        if isinstance(found, JobroomError):
-            raise found
+            return tries.unanswered(failure, self._where)
+
+    def _exchange(self, call: _Call, timeout: float) -> Json | JobroomError | NotNow:
+        identity = self._identity()
+        if isinstance(identity, NotNow):
+            return identity
+        response = self._request(call, identity, timeout)
+        found = problems.read(response, expect=call.expect)
+        if isinstance(later := tries.answered(response, found), NotNow):
+            if later.kind is not Kind.REFUSED:
+                return later
+            # The token may have expired on its way: another one is worth another try.
+            renewed = self._identity()
+            if isinstance(renewed, NotNow) or renewed == identity:
+                return renewed if isinstance(renewed, NotNow) else later
+            response = self._request(call, renewed, timeout)
+            found = problems.read(response, expect=call.expect)
+            return tries.answered(response, found) or found
         return found
 
-    def _exchange(self, request: _Request, timeout: float) -> httpx.Response:
-        identity = self.api.get_headers()
-        response = self._request(request, identity, timeout)
-        if response.status_code == HTTPStatus.UNAUTHORIZED:
-            # The token may have expired on its way: another one is worth another try.
-            renewed = self.api.get_headers()
-            if renewed != identity:
-                response = self._request(request, renewed, timeout)
-        return response
+    def _identity(self) -> Mapping[str, str] | NotNow:
+        try:
+            identity = self.api.get_headers()
+        except Exception as failure:  # noqa: BLE001  # a user's callable may raise anything
+            return tries.tokenless(failure)
+        self._had_token = True
+        return identity
 
-    def _request(
-        self, request: _Request, identity: Mapping[str, str], timeout: float
-    ) -> httpx.Response:
+    def _request(self, call: _Call, identity: Mapping[str, str], timeout: float) -> httpx.Response:
         http = self.api.http
         if getattr(http, "is_closed", False):
             raise problems.ConnectionClosed("The connection to the server was closed already.")
         return http.request(
-            request.method,
-            f"{self.api.base_url.rstrip('/')}{request.path}",
-            content=request.content,
-            headers={**identity, **request.headers},
+            call.method,
+            f"{self.api.base_url.rstrip('/')}{call.path}",
+            content=call.content,
+            headers={**identity, **call.headers},
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
         )
 
 
-class _Request:
+@dataclass(frozen=True, eq=False)
+class _Call:
     """What stays the same over all tries of one call, its ``X-Request-Id`` above all."""
 
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        content: bytes | None,
-        headers: Mapping[str, str] | None,
-    ) -> None:
-        self.method = method
-        self.path = path
-        self.content = content
-        self.headers = {"X-Request-Id": str(uuid.uuid4()), **(headers or {})}
-        if content is not None:
-            self.headers["Content-Type"] = "application/json"
+    method: str
+    path: str
+    content: bytes | None
+    headers: Mapping[str, str]
+    expect: str | None
+    repeatable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _NotNow:
-    """A try that came to nothing.
-
-    ``untaken``: the server certainly did not act on it. ``busy``: it is there, and says so.
-    """
-
-    error: JobroomError
-    retry_after: float = 0.0
-    untaken: bool = False
-    busy: bool = False
-
-
-def _unanswered(failure: httpx.HTTPError) -> _NotNow:
-    reason = str(failure) or "no answer in time"
-    error = StoreUnavailable(f"The server did not answer: {type(failure).__name__}: {reason}")
-    error.__cause__ = failure
-    early = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-    return _NotNow(error, untaken=isinstance(failure, early))
-
-
-def _answered_later(response: httpx.Response, found: Json | JobroomError) -> _NotNow:
-    error = found if isinstance(found, JobroomError) else problems.error_of(response)
-    own = problems.problem_of(response) is not None
-    refused = isinstance(error, errors.StoreUnavailable | errors.TooManyRequests)
-    busy = isinstance(error, errors.TooManyRequests)
-    return _NotNow(error, _retry_after(response), untaken=own and refused, busy=busy)
-
-
-def _retry_after(response: httpx.Response) -> float:
-    """Return the seconds of ``Retry-After`` (RFC 9110, 10.2.3), bounded; 0 if unreadable."""
-    text = response.headers.get("retry-after", "").strip()
-    try:
-        seconds = float(text) if text[:1].isdigit() else _seconds_until(text)
-    except (TypeError, ValueError, OverflowError):
-        return 0.0
-    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER_SECONDS) if math.isfinite(seconds) else 0.0
-
-
-def _seconds_until(date: str) -> float:
-    at = parsedate_to_datetime(date)
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return (at - datetime.now(UTC)).total_seconds()
+def _headers_of(content: bytes | None, more: Mapping[str, str] | None) -> dict[str, str]:
+    headers = {"X-Request-Id": str(uuid.uuid4()), **(more or {})}
+    return headers if content is None else {**headers, "Content-Type": "application/json"}
 
 
 def _proxy_of(api: connection.ApiManager) -> str | None:

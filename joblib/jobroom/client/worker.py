@@ -15,8 +15,9 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 
-from jobroom.client import connection
+from jobroom.client import connection, problems
 from jobroom.client.api import Api
+from jobroom.client.ending import Ending
 from jobroom.client.heart import Heart
 from jobroom.client.holds import Hold, Holds
 from jobroom.client.misfits import Misfits
@@ -27,8 +28,7 @@ from jobroom.errors import (
     InvalidInput,
     JobroomError,
     SchemaConflict,
-    StoreUnavailable,
-    TooManyRequests,
+    Unauthorized,
     WorkerNotFound,
 )
 
@@ -40,7 +40,7 @@ LEAST_BEAT_SECONDS = 0.05
 SHORTEST_TRY_SECONDS = 2.0
 ROUNDS = 5
 FORGETFUL = "The server forgot each new worker at once; is it being reset?"
-BRIEF = Patience(5.0, timeout=5.0)
+BRIEF = Patience(5.0, timeout=3.0)
 """For what is said on the way out: a server that is away must not keep the program from ending."""
 
 
@@ -61,21 +61,23 @@ class ProcessWorker:
 
     def __init__(self, api: connection.ApiManager, *, adopted: str | None = None) -> None:
         self.jobs: dict[str, Registration] = {}
-        self._connection = api
+        self.connection = api
         self._adopted = adopted
         self._reset()
 
     def _reset(self) -> None:
         self._pid = os.getpid()
-        self.api = Api(self._connection)
+        self.api = Api(self.connection)
         self._lock = threading.RLock()
         self._instance = _Instance(self._adopted)
         self.holds = Holds()
         self.misfits = Misfits()
         self._heart: Heart | None = None
+        self._heart_lock = threading.Lock()
         self._claimers_lock = threading.Lock()
         self._claimers: set[threading.Thread] = set()
         self._left = False
+        self.ending = Ending()
 
     @property
     def id(self) -> str | None:
@@ -95,14 +97,14 @@ class ProcessWorker:
         """Be a worker of the server's (again), linked to every job; returns its id."""
         self._mind_the_fork()
         with self._lock:
-            self._left = False
+            self._come()
             return self._ensure(patience)
 
     def register(self, registration: Registration) -> None:
         """Register a job for this worker; raises if the server refuses it."""
         self._mind_the_fork()
         with self._lock:
-            self._left = False
+            self._come()
             for _ in range(ROUNDS):
                 worker_id = self._ensure(CALL)
                 try:
@@ -116,10 +118,14 @@ class ProcessWorker:
     def start_beating(self) -> None:
         """Beat in the background from now on."""
         self._mind_the_fork()
-        with self._lock:
+        with self._heart_lock:  # the other one is held through an outage
             if self._heart is None and not self._left:
                 self._heart = Heart(self.beat, lambda: self.beat_seconds)
                 self._heart.start()
+
+    def _come(self) -> None:
+        self._left = False
+        self.ending.put_off()
 
     def _ensure(self, patience: Patience) -> str:
         if self._left:
@@ -194,8 +200,8 @@ class ProcessWorker:
             answer = self.api.beat(worker_id, patience=patience)
         except WorkerNotFound:
             return self._come_back(worker_id, patience)
-        except (StoreUnavailable, TooManyRequests):
-            return False
+        except (*problems.ELSEWHERE, problems.Barred, Unauthorized):
+            return False  # the transport tells of it
         self._note_timeout(answer)
         self.holds.cancel(answer.get("cancel") or ())
         return True
@@ -203,12 +209,14 @@ class ProcessWorker:
     def arrive_and_beat(self) -> None:
         """Beat once, as a new worker if there is none yet; a server that is away is no error."""
         self._mind_the_fork()
-        if self._left:
-            return
+        if self._left or not self._lock.acquire(timeout=SHORTEST_TRY_SECONDS):
+            return  # a claim that waits for the server to come back holds the lock
         try:
             self.arrive(patience=ONCE)
-        except (StoreUnavailable, TooManyRequests):
+        except problems.ELSEWHERE:
             return
+        finally:
+            self._lock.release()
         self.beat()
 
     def _come_back(self, worker_id: str, patience: Patience) -> bool:
@@ -217,7 +225,7 @@ class ProcessWorker:
             with self._lock:
                 if not self._left:
                     self._ensure(patience)
-        except (StoreUnavailable, TooManyRequests):
+        except (*problems.ELSEWHERE, problems.Barred, Unauthorized):
             return False
         return True
 
@@ -259,21 +267,26 @@ class ProcessWorker:
         ``claim_seconds`` is how long claims under way may take to come to their end first.
         """
         self._mind_the_fork()
-        heart, self._heart, self._left = self._heart, None, True
+        with self._heart_lock:
+            heart, self._heart, self._left = self._heart, None, True
         self._await_claimers(claim_seconds)
         if heart is not None:
             heart.stop(timeout=SHORTEST_TRY_SECONDS)
-        with self._lock:
-            worker_id, self._instance = self._instance.id, _Instance(self._adopted)
-            holds = [hold for hold in self.holds if not hold.started]
+        # Whoever still holds the lock then waits for an answer, and finds out that we have left.
+        locked = self._lock.acquire(timeout=SHORTEST_TRY_SECONDS)
+        worker_id, self._instance = self._instance.id, _Instance(self._adopted)
+        if locked:
+            self._lock.release()
+        holds = [hold for hold in self.holds if not hold.started]
         if worker_id is None:
             return
+        patience = replace(BRIEF, seconds=0.0) if self.api.is_away else BRIEF
         try:
             for hold in holds:
-                self._hand_back_quietly(hold)
+                self._hand_back_quietly(hold, patience)
             if self._adopted is None:
                 with contextlib.suppress(WorkerNotFound):
-                    self.api.delete_worker(worker_id, patience=BRIEF)
+                    self.api.delete_worker(worker_id, patience=patience)
         except JobroomError as failure:
             log.warning("worker.not_signed_off worker=%s reason=%r", worker_id, str(failure))
 
@@ -282,10 +295,10 @@ class ProcessWorker:
         for thread in tuple(self._claimers):
             thread.join(max(0.0, give_up_at - time.monotonic()))
 
-    def _hand_back_quietly(self, hold: Hold) -> None:
+    def _hand_back_quietly(self, hold: Hold, patience: Patience) -> None:
         try:
-            self.hand_back(hold)
-        except (StoreUnavailable, TooManyRequests):
+            self.hand_back(hold, patience=patience)
+        except problems.ELSEWHERE:
             raise
         except JobroomError as refusal:
             log.info("task.not_handed_back task=%s reason=%r", hold.task_id, str(refusal))

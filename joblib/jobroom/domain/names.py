@@ -120,7 +120,7 @@ def new_uuid7() -> str:
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
     clock = milliseconds << 16 | 0x7000 | (rest << 12) // 1_000_000
     chance = int.from_bytes(os.urandom(8)) & _RANDOM_BITS | _VARIANT
-    text = f"{clock:016x}{chance:016x}"
+    text = f"{clock << 64 | chance:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 

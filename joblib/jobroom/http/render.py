@@ -41,64 +41,68 @@ def _as_text(value: Any) -> Any:
 
 
 def task_document(view: TaskView, *, in_list: bool = False) -> Document:
-    """A task as the contract writes it; in a list with the beginning of a long error or message."""
+    """Any stored task as the contract writes it; a damaged one as well as may be.
+
+    In a list with the beginning of a long error or message.
+    """
     if damage.is_sound(view.task) and view.job_name:
         try:
-            return _task_document(view, in_list=in_list)
+            return _checked_document(view, in_list=in_list)
         except (AttributeError, OverflowError, TypeError, ValueError):
             pass  # a time that no calendar has, or bytes where there should be text
     whole = view._replace(task=damage.mended(view.task), job_name=view.job_name or "")
-    return _task_document(whole, in_list=in_list)
+    return _checked_document(whole, in_list=in_list)
 
 
-def _task_document(view: TaskView, *, in_list: bool) -> Document:
+def _checked_document(view: TaskView, *, in_list: bool) -> Document:
     task = view.task
-    document: Document = {
-        "id": task.id,
-        "job_name": view.job_name,
-        "room_id": task.room_id,
-        "status": task.status,
-        "created_at": format_time(task.created_at),
-        "started_at": format_time(task.started_at),
-        "completed_at": format_time(task.completed_at),
-        "worker_id": task.worker_id,
-        "error": task.error,
-        "payload": None,
-        "queue_position": view.queue_position,
-        "created_by_id": task.created_by_id,
-        "claimed_at": format_time(task.claimed_at),
-        "attempt": task.attempt,
-        "starts": task.starts,
-        "max_attempts": task.max_attempts,
-        "priority": task.priority,
-        "run_at": format_time(task.run_at),
-        "expires_at": format_time(task.expires_at),
-        "progress": task.progress,
-        "message": task.message,
-        "result": None,
-        "depends_on": [],
-        "waiting_on": [],
-        "lease_expires_at": format_time(view.lease_expires_at),
-        "schema_version": task.schema_version,
-        "timeout_seconds": task.timeout_seconds,
-    }
+    document = sound_document(view)
     if view.payload_bytes:
-        document["payload_bytes"] = view.payload_bytes
-    else:
-        document["payload"] = _stored(task.payload, is_object=True)
+        document["payload"], document["payload_bytes"] = None, view.payload_bytes
+    elif not is_whole(task.payload) or task.payload[0] != "{":
+        document["payload"] = None
     if view.result_bytes:
         document["result_bytes"] = view.result_bytes
-    elif task.result is not None:
-        document["result"] = _stored(task.result)
+    elif task.result is not None and is_whole(task.result):
+        document["result"] = orjson.Fragment(task.result)
     if in_list:
         document["error"] = _shortened(task.error)
         document["message"] = _shortened(task.message)
     return document
 
 
-def _stored(text: str, *, is_object: bool = False) -> orjson.Fragment | None:
-    """Stored JSON as it came; None where it was damaged: spliced in, it would spoil the answer."""
-    return orjson.Fragment(text) if is_whole(text) and (text[0] == "{" or not is_object) else None
+def sound_document(view: TaskView) -> Document:
+    """A task that was just submitted or claimed: it is known to be whole, and has no result."""
+    task = view.task
+    return {
+        "id": task.id,
+        "job_name": view.job_name,
+        "room_id": task.room_id,
+        "status": task.status,
+        "created_at": format_time(task.created_at),
+        "started_at": task.started_at and format_time(task.started_at),
+        "completed_at": task.completed_at and format_time(task.completed_at),
+        "worker_id": task.worker_id,
+        "error": task.error,
+        "payload": orjson.Fragment(task.payload),
+        "queue_position": view.queue_position,
+        "created_by_id": task.created_by_id,
+        "claimed_at": task.claimed_at and format_time(task.claimed_at),
+        "attempt": task.attempt,
+        "starts": task.starts,
+        "max_attempts": task.max_attempts,
+        "priority": task.priority,
+        "run_at": task.run_at and format_time(task.run_at),
+        "expires_at": task.expires_at and format_time(task.expires_at),
+        "progress": task.progress,
+        "message": task.message,
+        "result": None,
+        "depends_on": [],
+        "waiting_on": [],
+        "lease_expires_at": view.lease_expires_at and format_time(view.lease_expires_at),
+        "schema_version": task.schema_version,
+        "timeout_seconds": task.timeout_seconds,
+    }
 
 
 def is_whole(text: str | bytes) -> bool:
@@ -142,13 +146,13 @@ def _shortened(text: str | None) -> str | None:
 
 def claim_document(views: list[TaskView]) -> Document:
     """What a claim got, possibly nothing."""
-    tasks = [task_document(view) for view in views]
+    tasks = [sound_document(view) for view in views]
     return {"task": tasks[0] if tasks else None, "tasks": tasks}
 
 
 def report_document(view: TaskView, next_task: TaskView | None) -> Document:
     """A task after a report that asked for the worker's next one."""
-    following = None if next_task is None else task_document(next_task)
+    following = None if next_task is None else sound_document(next_task)
     return {**task_document(view), "next_task": following}
 
 
@@ -179,7 +183,7 @@ def job_document(view: JobView, *, worker_id: str | None = None) -> Document:
     job = view.job
     return {
         **job_summary(view),
-        "schema": _stored(job.schema, is_object=True) or {},
+        "schema": orjson.Fragment(job.schema) if is_whole(job.schema) else {},
         "schema_version": job.schema_version,
         "worker_id": worker_id,
         "max_attempts": job.max_attempts,

@@ -117,7 +117,8 @@ def _accepted(call: Call, done: submission.Submitted) -> Reply:
     headers = [(b"location", location), (b"retry-after", b"1")]
     if done.replayed:
         headers.append((b"idempotency-replayed", b"true"))
-    return reply(render.task_document(done.view), status=202, headers=tuple(headers))
+    document = render.task_document if done.replayed else render.sound_document
+    return reply(document(done.view), status=202, headers=tuple(headers))
 
 
 async def claim_tasks(call: Call) -> Reply:

@@ -63,11 +63,15 @@ def claim(tx: Transaction, wish: Wish) -> list[TaskView]:
     if wish.limit == 1 and (plain := claim_plainly(tx, wish)):
         return [plain]
     crew.speak_for(tx, wish.caller, wish.worker_id)
-    if wish.request_id is not None:
-        before = claims.claimed_by_request(tx, worker_id=wish.worker_id, request_id=wish.request_id)
-        if before:
-            return [leased(tx, found) for found in before]
-    return take(tx, wish)
+    return claimed_before(tx, wish) or take(tx, wish)
+
+
+def claimed_before(tx: Transaction, wish: Wish) -> list[TaskView]:
+    """What the worker still holds of an earlier claim with this ``request_id``."""
+    if wish.request_id is None:
+        return []
+    before = claims.claimed_by_request(tx, worker_id=wish.worker_id, request_id=wish.request_id)
+    return [leased(tx, found) for found in before if _can_be_run(found, started=True)]
 
 
 def claim_plainly(tx: Transaction, wish: Wish) -> TaskView | None:
@@ -198,6 +202,12 @@ def give_back(tx: Transaction, *, claimed: list[TaskView], started: bool) -> Non
     """Undo a claim whose answer reached nobody; nothing is charged and no place is lost."""
     for found in claimed:
         task = found.task
-        back = reports.requeue(tx, task, error=task.error, starts=task.starts - int(started))
+        back = reports.requeue(
+            tx,
+            task,
+            error=task.error,
+            starts=task.starts - int(started),
+            idle_claims=max(0, task.idle_claims - 1),  # nobody has had it
+        )
         if back is not None:
             tx.claimable[task.job_seq] = None

@@ -75,7 +75,8 @@ def list_tasks(
         if limit
         else []
     )
-    return [_placed(tx, view) for view in page], total
+    places = tasks.queue_positions(tx, [view.task for view in page])
+    return [view._replace(queue_position=places.get(view.task.seq)) for view in page], total
 
 
 @reads

@@ -19,7 +19,7 @@ from jobroom.errors import (
 )
 from jobroom.service import access, claiming
 from jobroom.service.use_case import writes
-from jobroom.store import claims, jobs, notices, reports, tasks, workers
+from jobroom.store import jobs, notices, reports, tasks, workers
 from jobroom.store.lane import Refused
 from jobroom.store.statement import Statement
 from jobroom.store.transaction import Transaction
@@ -303,11 +303,8 @@ def _with_next(
         return Reported(done, plain)
     if workers.speaking(tx, worker_id=speaker, identity=caller.identity) is None:
         return Reported(done)
-    if is_repeat:
-        # A repeat: the report that ended the task has claimed already.
-        before = claims.claimed_by_request(tx, worker_id=speaker, request_id=request_id)
-        return Reported(done, claiming.leased(tx, before[0]) if before else None)
-    claimed = claiming.take(tx, wish)
+    # A repeat takes nothing new: the report that ended the task has claimed already.
+    claimed = claiming.claimed_before(tx, wish) if is_repeat else claiming.take(tx, wish)
     return Reported(done, claimed[0] if claimed else None)
 
 

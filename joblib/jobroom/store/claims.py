@@ -211,7 +211,7 @@ def dead_heads(tx: Transaction, worker_id: str) -> list[TaskView]:
 
 
 _CLAIMED_BY_REQUEST = Statement(
-    select(*VIEW)
+    select(*SOUND_VIEW)
     .where(
         task.c.worker_id == bindparam("worker_id"),
         HELD,
@@ -222,7 +222,7 @@ _CLAIMED_BY_REQUEST = Statement(
 
 
 def claimed_by_request(tx: Transaction, *, worker_id: str, request_id: str) -> list[TaskView]:
-    """What the worker holds from an earlier claim with the same request id."""
+    """What the worker holds from an earlier claim with the same request id (``SOUND_VIEW``)."""
     rows = tx.rows(_CLAIMED_BY_REQUEST, worker_id=worker_id, request_id=request_id)
     return [view(row) for row in rows]
 

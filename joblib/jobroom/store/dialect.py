@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from sqlalchemy import literal_column, select
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
@@ -32,6 +32,9 @@ CHECK = (
 """What to look at where a database cannot be written."""
 _ANOTHER = "name another file by ZNDRAW_JOBLIB_DATABASE_URL"
 _LOG_KEPT_BYTES = 16 * 1024 * 1024
+
+_FileId: TypeAlias = "tuple[int, int] | None"
+"""Device and number of a file; None where there is none."""
 
 
 class Database(Protocol):
@@ -67,10 +70,12 @@ class Database(Protocol):
 
 
 class MovedError(Exception):
-    """The database file was deleted, moved or replaced while it was open."""
+    """The database file, or its log, was deleted, moved or replaced while it was open."""
 
     def __init__(self, location: str) -> None:
-        super().__init__(f"{location} was deleted, moved or replaced; put it back, or restart")
+        super().__init__(
+            f"{location} or its -wal was deleted, moved or replaced; put it back, or restart"
+        )
 
 
 class SQLiteFile:
@@ -91,7 +96,8 @@ class SQLiteFile:
             )
         )
         self._synchronous = settings.sqlite_synchronous
-        self._opened: tuple[int, int] | None = None
+        self._file, self._log = str(self.path), f"{self.path}-wal"
+        self._opened: tuple[_FileId, _FileId] = (None, None)
 
     def connect(self, *, read_only: bool) -> sqlite3.Connection:
         """Open the file; a missing folder, a junk file or a read-only one is a clear error."""
@@ -171,23 +177,20 @@ class SQLiteFile:
             if not self.is_busy(error):  # whoever writes just now proves that it can be done
                 raise
 
-    def _identity(self) -> tuple[int, int] | None:
-        """Which file lies at the path: device and number, None where there is none."""
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
+    def _identity(self) -> tuple[_FileId, _FileId]:
+        """Which files lie at the paths of the database and of its log."""
+        return _file_id(self._file), _file_id(self._log)
 
     _BUSY_AT_OPEN_SECONDS = 10.0
 
     def begin(self, connection: sqlite3.Connection, *, write: bool) -> None:
         """Take the write lock at once: upgrading a read lock later fails whatever the timeout.
 
-        Raises ``MovedError`` where another file lies at the path now, or none: what would be
+        Raises ``MovedError`` where another file lies at a path now, or none: what would be
         written would be found by nobody.
         """
-        if self._identity() != self._opened:
+        file, log = self._identity()
+        if file != self._opened[0] or (log != self._opened[1] is not None):
             raise MovedError(self.location)
         connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
 
@@ -225,7 +228,7 @@ class SQLiteFile:
 
     def watch_commits(self) -> AbstractContextManager[foreign.Commits]:
         """Every commit writes to the write-ahead log, which lives as long as we have it open."""
-        return foreign.watch_file(self.path.with_name(f"{self.path.name}-wal"))
+        return foreign.watch_file(Path(self._log))
 
 
 def open_database(settings: JobLibSettings) -> Database:
@@ -263,6 +266,14 @@ def _text_or_bytes(stored: bytes) -> str | bytes:
         return stored.decode()
     except UnicodeDecodeError:
         return stored
+
+
+def _file_id(path: str) -> _FileId:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a path's own is slower, and each transaction asks
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _primary_code(error: Exception) -> int | None:

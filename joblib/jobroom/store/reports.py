@@ -187,6 +187,7 @@ _REQUEUE = Statement(
         ready=bindparam("is_ready"),
         run_at=func.coalesce(bindparam("again_at"), task.c.run_at),
         starts=bindparam("started"),
+        idle_claims=func.coalesce(bindparam("idle"), task.c.idle_claims),
         **_TOLD,
     )
     .returning(*VIEW)
@@ -199,14 +200,15 @@ def requeue(
     *,
     error: str | None,
     starts: int,
+    idle_claims: int | None = None,
     again_at: int | None = None,
     progress: float | None = None,
     message: str | None = None,
 ) -> TaskView | None:
     """Put a held task back among the pending ones, in its old place, if it is still as read.
 
-    ``again_at``: not to be claimed before that time (microseconds). ``progress`` and ``message``
-    None leave what is stored.
+    ``again_at``: not to be claimed before that time (microseconds). ``idle_claims``, ``progress``
+    and ``message`` None leave what is stored.
     """
     return changed(
         tx,
@@ -218,6 +220,7 @@ def requeue(
         is_ready=int(again_at is None),
         again_at=again_at,
         started=starts,
+        idle=idle_claims,
         told_progress=progress,
         told_message=message,
     )

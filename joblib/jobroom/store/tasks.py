@@ -6,7 +6,7 @@ from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from sqlalchemy import and_, bindparam, func, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from jobroom.domain.records import Task, TaskView
@@ -141,36 +141,33 @@ def versions(tx: Transaction, ids: Collection[str]) -> dict[str, int]:
     return found
 
 
-_FIRST = (
-    select(_ahead.c.priority, _ahead.c.turn, _ahead.c.seq)
-    .where(
-        _ahead.c.job_seq == bindparam("job_seq"),
-        _ahead.c.status == literal("pending"),
-        _ahead.c.ready == literal(1),
-    )
-    .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
-    .limit(bindparam("cap"))
-    .subquery("first")
+_IN_LINE = (
+    _ahead.c.job_seq == bindparam("job_seq"),
+    _ahead.c.status == literal("pending"),
+    _ahead.c.ready == literal(1),
 )
+
+
+def _counted(*where: ColumnElement[bool]) -> ColumnElement[int]:
+    some = select(literal(1).label("one")).where(*_IN_LINE, *where).limit(bindparam("cap"))
+    return select(func.count()).select_from(some.subquery()).scalar_subquery()
+
+
+_same_priority = _ahead.c.priority == bindparam("priority")
+_same_turn = _ahead.c.turn == bindparam("turn")
+# Three ranges of the index instead of a comparison of each entry: half the price.
 _POSITION = Statement(
-    select(func.count())
-    .select_from(_FIRST)
-    .where(
-        or_(
-            _FIRST.c.priority > bindparam("priority"),
-            and_(
-                _FIRST.c.priority == bindparam("priority"),
-                or_(
-                    _FIRST.c.turn < bindparam("turn"),
-                    and_(_FIRST.c.turn == bindparam("turn"), _FIRST.c.seq < bindparam("seq")),
-                ),
-            ),
-        )
+    select(
+        _counted(_ahead.c.priority > bindparam("priority"))
+        + _counted(_same_priority, _ahead.c.turn < bindparam("turn"))
+        + _counted(_same_priority, _same_turn, _ahead.c.seq < bindparam("seq"))
     )
 )
+MOST_PLACES = 1000
+"""Nobody is told a later place in the queue than this one."""
 
 
-def queue_position(tx: Transaction, of: Task, *, cap: int = 1000) -> int | None:
+def queue_position(tx: Transaction, of: Task, *, cap: int = MOST_PLACES) -> int | None:
     """1-based place of a claimable task among those of its job, at most ``cap``; else None."""
     if of.status != "pending" or not of.ready:
         return None
@@ -183,3 +180,32 @@ def queue_position(tx: Transaction, of: Task, *, cap: int = 1000) -> int | None:
         cap=cap,
     )[0][0]
     return min(int(ahead) + 1, cap)
+
+
+_LINE = Statement(
+    select(_ahead.c.seq)
+    .where(*_IN_LINE)
+    .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
+    .limit(bindparam("cap"))
+)
+
+
+def queue_positions(tx: Transaction, of: list[Task], *, cap: int = MOST_PLACES) -> dict[int, int]:
+    """``queue_position`` of those of the tasks that have one, by their ``seq``.
+
+    A job of which there are several is read once: that costs what two positions do.
+    """
+    by_job: dict[int, list[Task]] = {}
+    for waiting in of:
+        if waiting.status == "pending" and waiting.ready:
+            by_job.setdefault(waiting.job_seq, []).append(waiting)
+    found: dict[int, int] = {}
+    for job_seq, waiting_tasks in by_job.items():
+        if len(waiting_tasks) == 1:
+            [only] = waiting_tasks
+            found[only.seq] = queue_position(tx, only, cap=cap) or cap
+            continue
+        rows = tx.rows(_LINE, job_seq=job_seq, cap=cap)
+        places = {row[0]: place for place, row in enumerate(rows, 1)}
+        found.update((each.seq, places.get(each.seq, cap)) for each in waiting_tasks)
+    return found
