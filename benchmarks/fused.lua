@@ -1,13 +1,25 @@
 -- A busy worker's one request a task: complete this one and claim the next.
-local head = {["Content-Type"] = "application/json", ["Authorization"] = "Bearer TOKEN"}
-local id, attempt
+-- One connection a thread: a Lua state sees its own answers only. Each is a worker of its own.
+local head = {["Content-Type"] = "application/json", ["Authorization"] = "Bearer @TOKEN@"}
+local workers = {@WORKERS@}
+local threads = 0
+local worker, id, attempt
+
+function setup(thread)
+  thread:set("number", threads)
+  threads = threads + 1
+end
+
+function init()
+  worker = '"worker_id": "' .. workers[number % #workers + 1] .. '"'
+end
 
 function request()
-  if id then
-    local body = '{"status": "completed", "claim_next": true, "attempt": ' .. attempt .. '}'
-    return wrk.format("PATCH", "/v1/joblib/tasks/" .. id, head, body)
+  if not id then
+    return wrk.format("POST", "/v1/joblib/tasks/claim", head, '{"start": true, ' .. worker .. '}')
   end
-  return wrk.format("POST", "/v1/joblib/tasks/claim", head, '{"start": true}')
+  local body = '{"status": "completed", "claim_next": true, "attempt": ' .. attempt .. '}'
+  return wrk.format("PATCH", "/v1/joblib/tasks/" .. id, head, body)
 end
 
 function response(status, headers, body)

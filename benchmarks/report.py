@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Row:
             return ""
         if self.is_met:
             return "met"
+        if self.bar == 0:
+            return f"missed by {self.ratio:g}"
         return f"missed by {abs(1 - self.ratio / self.bar):.0%}"
 
 
@@ -61,6 +65,23 @@ def table(rows: Iterable[Row]) -> str:
 def as_json(rows: Sequence[Row]) -> str:
     """The rows for machines, each with its verdict."""
     return json.dumps([asdict(row) | {"verdict": row.verdict} for row in rows], indent=2)
+
+
+class Measure(Protocol):
+    """What each benchmark is: ``quick`` asks for small sizes, to see that it runs."""
+
+    def __call__(self, *, quick: bool = False) -> list[Row]:
+        """Measure; bounded in time."""
+
+
+def command(measure: Measure, description: str | None) -> None:
+    """One benchmark as a command of its own: ``--quick``, ``--json``."""
+    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes: does it run at all?")
+    parser.add_argument("--json", action="store_true", help="for machines")
+    options = parser.parse_args()
+    rows = measure(quick=options.quick)
+    print(as_json(rows) if options.json else table(rows))
 
 
 def _figure(value: float) -> str:

@@ -2,4 +2,4 @@
 wrk.method = "POST"
 wrk.body = '{"payload": {"angle": 90, "axis": "z", "note": "as long as the payloads that come from a user interface or a script"}}'
 wrk.headers["Content-Type"] = "application/json"
-wrk.headers["Authorization"] = "Bearer TOKEN"
+wrk.headers["Authorization"] = "Bearer @TOKEN@"
