@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,34 @@ from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
 
 SECOND = 1_000_000
+TALLY = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Nothing is counted yet."""
+    config.stash[TALLY] = []
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print the counts: a test that passed says nothing of how much it went through."""
+    if config.stash[TALLY]:
+        terminalreporter.section("counts")
+    for line in config.stash[TALLY]:
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Call it with counts that are to be printed at the end of the run, or with a line."""
+    name = request.node.name
+
+    def note(line: str = "", **counts: object) -> None:
+        said = " ".join(f"{key}={value}" for key, value in counts.items())
+        request.config.stash[TALLY].append(line or f"{name}: {said}")
+
+    return note
 
 
 @pytest.fixture(scope="session")

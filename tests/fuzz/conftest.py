@@ -32,6 +32,7 @@ def target(
     opened.close()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how much was tried."""
     if fuzz_kit.COUNTS:

@@ -10,33 +10,6 @@ from types import SimpleNamespace
 import live_server
 import pytest
 
-TALLY = pytest.StashKey[list[str]]()
-
-
-def pytest_configure(config):
-    config.stash[TALLY] = []
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    """Print the counts: a test that passed says nothing of how much it went through."""
-    lines = config.stash.get(TALLY, [])
-    if lines:
-        terminalreporter.section("killed processes")
-        for line in lines:
-            terminalreporter.write_line(line)
-
-
-@pytest.fixture
-def tally(request):
-    """Call it with what is to be printed at the end of the run."""
-    name = request.node.name
-
-    def note(**counts):
-        said = " ".join(f"{key}={value}" for key, value in counts.items())
-        request.config.stash[TALLY].append(f"{name}: {said}")
-
-    return note
-
 
 @pytest.fixture
 def start(tmp_path):

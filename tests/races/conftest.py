@@ -10,31 +10,15 @@ import live_server
 import pytest
 import racing
 
-COUNTS = pytest.StashKey[list[str]]()
-
-
-def pytest_configure(config):
-    config.stash.setdefault(COUNTS, [])
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    """Print how often each outcome of each race was seen."""
-    lines = config.stash.get(COUNTS, [])
-    if lines:
-        terminalreporter.section("races: outcomes counted")
-        for line in lines:
-            terminalreporter.write_line(line)
-
 
 @pytest.fixture
-def tally(request):
+def outcomes_of(tally):
     """Hand in the outcomes of a race: all rounds ended in one that is known, each was seen."""
-    lines = request.config.stash.setdefault(COUNTS, [])
 
     def handed_in(race, outcomes, *, expected, rounds=racing.ROUNDS, perhaps=()):
         counted = Counter(outcomes)
         told = ", ".join(f"{outcome}: {counted[outcome]}" for outcome in (*expected, *perhaps))
-        lines.append(f"{race} | {rounds} rounds | {told}")
+        tally(f"race {race} | {rounds} rounds | {told}")
         assert set(counted) <= {*expected, *perhaps}
         assert counted.total() == rounds
         assert all(counted[outcome] for outcome in expected), f"not every outcome was seen: {told}"

@@ -19,7 +19,7 @@ from racing import PATIENCE_SECONDS, ROUNDS, claim, registration, submission
 CLAIMER = Path(__file__).with_name("claimer.py")
 
 
-def test_ten_claimers_in_two_processes_share_a_thousand_tasks(pair, crews, me, tally):
+def test_ten_claimers_in_two_processes_share_a_thousand_tasks(pair, crews, me, outcomes_of):
     """C35: each task is claimed once, nobody is told "nothing" too early, then it is empty."""
     room, subs = "thousand", [f"{me}-{number}" for number in range(10)]
     with ExitStack() as stack:
@@ -38,10 +38,10 @@ def test_ten_claimers_in_two_processes_share_a_thousand_tasks(pair, crews, me, t
     assert {task[:3] for task in pair.tasks_of(room)} == {("claimed", 1, 2)}
     assert len({task.worker_id for task in pair.tasks_of(room)}) > 1
     seen = [*(["claimed once"] * len(got)), *(["empty"] * (len(claims) - len(got)))]
-    tally("10 claimers, 1,000 tasks", seen, expected=("claimed once", "empty"), rounds=1010)
+    outcomes_of("10 claimers, 1,000 tasks", seen, expected=("claimed once", "empty"), rounds=1010)
 
 
-def test_claims_that_wait_at_two_servers_share_what_is_sent(pair, me, tally):
+def test_claims_that_wait_at_two_servers_share_what_is_sent(pair, me, outcomes_of):
     """Contract, *Tasks*: never the same task to two claims; the hand-off is the claim itself."""
     room, subs, sent = "waiting-claims", [f"{me}-{number}" for number in range(4)], []
     with ExitStack() as stack:
@@ -61,7 +61,7 @@ def test_claims_that_wait_at_two_servers_share_what_is_sent(pair, me, tally):
     assert {task[:3] for task in pair.tasks_of(room)} == {("running", 1, 2)}
     sides = ["first server", "second server"] * 2
     seen = [side for side, each in zip(sides, got, strict=True) for _ in each]
-    tally("waiting claim || waiting claim", seen, expected=sides[:2])
+    outcomes_of("waiting claim || waiting claim", seen, expected=sides[:2])
 
 
 def claim_until_told(line):

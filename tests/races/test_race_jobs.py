@@ -103,7 +103,7 @@ def told(stage):
     return {"expected": (NEVER_HIDDEN, *COMPANY[stage.company].values()), "perhaps": (REFUSED,)}
 
 
-def test_a_job_whose_last_worker_leaves_serves_who_comes_at_that_moment(stage, tally):
+def test_a_job_whose_last_worker_leaves_serves_who_comes_at_that_moment(stage, outcomes_of):
     """C16: DELETE of the last worker || PUT of the job by another || POST of a task."""
     outcomes = []
     with racing.Race(stage.pair, racing.OWNER, *COMERS[stage.company]) as race:
@@ -113,10 +113,10 @@ def test_a_job_whose_last_worker_leaves_serves_who_comes_at_that_moment(stage, t
             assert left.status == 204
             outcomes.append(stage.outcome(new, answers))
             race.learn(first_won=outcomes[-1] != NEVER_HIDDEN)
-    tally(f"leave || {stage.company}", outcomes, **told(stage))
+    outcomes_of(f"leave || {stage.company}", outcomes, **told(stage))
 
 
-def test_a_sweep_hides_no_job_that_is_taken_up_at_that_moment(stage, tally):
+def test_a_sweep_hides_no_job_that_is_taken_up_at_that_moment(stage, outcomes_of):
     """C16 with the sweep as who removes: contract, *The sweep*, orphan jobs."""
     outcomes = []
     with racing.Race(stage.pair, racing.ADMIN, *COMERS[stage.company]) as race:
@@ -127,11 +127,11 @@ def test_a_sweep_hides_no_job_that_is_taken_up_at_that_moment(stage, tally):
             outcomes.append(stage.outcome(new, answers))
             assert swept.body["hidden_jobs"] == (outcomes[-1] != NEVER_HIDDEN)
             race.learn(first_won=outcomes[-1] != NEVER_HIDDEN)
-    tally(f"orphan sweep || {stage.company}", outcomes, **told(stage))
+    outcomes_of(f"orphan sweep || {stage.company}", outcomes, **told(stage))
 
 
 @pytest.mark.parametrize("same", [True, False], ids=["one identity", "twenty identities"])
-def test_of_twenty_registrations_of_a_new_job_one_makes_it(pair, me, tally, same):
+def test_of_twenty_registrations_of_a_new_job_one_makes_it(pair, me, outcomes_of, same):
     """C15: one 201, nineteen 200, one row, one link for each worker."""
     room, rounds = f"twenty-{same}", 20
     schema = {"type": "object", "properties": {"angle": {"type": "number"}}}
@@ -149,4 +149,4 @@ def test_of_twenty_registrations_of_a_new_job_one_makes_it(pair, me, tally, same
     assert {pair.rows(links, *job)[0][0] for job in jobs} == {len(set(subs))}
     seen = "one 201 and nineteen 200"
     name = f"20 x register ({len(set(subs))} identities)"
-    tally(name, [seen] * rounds, expected=(seen,), rounds=rounds)
+    outcomes_of(name, [seen] * rounds, expected=(seen,), rounds=rounds)

@@ -10,7 +10,9 @@ POLICIES = {"fail": ("failed", "failed_tasks"), "requeue": ("pending", "requeued
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_completion_and_a_sweep_of_its_worker_have_one_winner(pair, crews, me, tally, policy):
+def test_a_completion_and_a_sweep_of_its_worker_have_one_winner(
+    pair, crews, me, outcomes_of, policy
+):
     """C03; contract, *Tasks*: the loser of a race gets 409. Workers of both kinds in turn."""
     outcomes = []
     crew = crews.hold(f"instance-{policy}", ROUNDS // 2, on_worker_lost=policy)
@@ -29,7 +31,7 @@ def test_a_completion_and_a_sweep_of_its_worker_have_one_winner(pair, crews, me,
             task = worker.expect(200, *racing.claim(start=True))["task"]
             held = racing.Held(me, [task["id"]])
             outcomes.append(_complete_and_sweep(pair, by_identity, held, policy))
-    tally(f"completed || sweep ({policy})", outcomes, expected=("completed", "swept"))
+    outcomes_of(f"completed || sweep ({policy})", outcomes, expected=("completed", "swept"))
 
 
 def _complete_and_sweep(pair, race, held, policy):
@@ -55,7 +57,7 @@ def _complete_and_sweep(pair, race, held, policy):
     return "swept"
 
 
-def test_a_task_is_cancelled_or_lost_and_never_both_at_once(pair, crews, tally):
+def test_a_task_is_cancelled_or_lost_and_never_both_at_once(pair, crews, outcomes_of):
     """Rules, *Cancel*: at once from every state that has not ended; what has ended stays."""
     outcomes = []
     with racing.Race(pair, racing.CREATOR, racing.ADMIN) as race:
@@ -64,7 +66,7 @@ def test_a_task_is_cancelled_or_lost_and_never_both_at_once(pair, crews, tally):
             answer, swept = race.run(report(*held.task_ids, "cancelled"), SWEEP)
             outcomes.append(_cancelled_or_lost(pair, *held.task_ids, answer, swept, policy))
             race.learn(first_won=outcomes[-1] == "cancelled")
-    tally("cancel || sweep", outcomes, expected=("cancelled", "lost", "lost, then cancelled"))
+    outcomes_of("cancel || sweep", outcomes, expected=("cancelled", "lost", "lost, then cancelled"))
 
 
 def _cancelled_or_lost(pair, task_id, answer, swept, policy):
@@ -89,7 +91,7 @@ def crews_of_both_policies(crews, room, **more):
     ]
 
 
-def test_a_beating_worker_keeps_all_its_tasks_or_loses_all(pair, crews, tally):
+def test_a_beating_worker_keeps_all_its_tasks_or_loses_all(pair, crews, outcomes_of):
     """Rules, *Alive*: alive again with its next heartbeat, or swept before it: 404."""
     outcomes = []
     with racing.Race(pair, racing.OWNER, racing.ADMIN) as race:
@@ -98,7 +100,7 @@ def test_a_beating_worker_keeps_all_its_tasks_or_loses_all(pair, crews, tally):
             answer, swept = race.run(beat(held.worker_id), SWEEP)
             outcomes.append(_kept_or_lost(pair, held, answer, swept, policy))
             race.learn(first_won=answer.status == 200)
-    tally("heartbeat || sweep", outcomes, expected=("alive", "gone"))
+    outcomes_of("heartbeat || sweep", outcomes, expected=("alive", "gone"))
 
 
 def _kept_or_lost(pair, held, answer, swept, policy):
@@ -118,7 +120,7 @@ def _kept_or_lost(pair, held, answer, swept, policy):
     return "gone"
 
 
-def test_a_claiming_worker_gets_its_task_or_is_gone_and_the_task_waits(pair, tally):
+def test_a_claiming_worker_gets_its_task_or_is_gone_and_the_task_waits(pair, outcomes_of):
     """Contract, *Workers*: a claim counts as a heartbeat, unless the sweep was first."""
     room, outcomes = "claiming-or-gone", []
     with (
@@ -147,10 +149,10 @@ def test_a_claiming_worker_gets_its_task_or_is_gone_and_the_task_waits(pair, tal
                 assert (answer.status, answer.body["type"][-16:]) == (404, "worker-not-found")
                 assert (taken(swept), stored[:3]) == ({"lost_workers": 1}, ("pending", 0, 1))
                 outcomes.append("gone")
-    tally("claim || sweep", outcomes, expected=("claimed", "gone"))
+    outcomes_of("claim || sweep", outcomes, expected=("claimed", "gone"))
 
 
-def test_an_identity_worker_keeps_all_or_wakes_and_is_told_of_all(pair, me, tally):
+def test_an_identity_worker_keeps_all_or_wakes_and_is_told_of_all(pair, me, outcomes_of):
     """Contract, *Losing a worker*: its next heartbeat wakes it; rules, *Cancel*: it is told."""
     room, outcomes = "waking", []
     with (
@@ -171,7 +173,7 @@ def test_an_identity_worker_keeps_all_or_wakes_and_is_told_of_all(pair, me, tall
             assert answer.status == 200
             outcomes.append(_woken_or_kept(pair, held, answer, swept))
             race.learn(first_won=outcomes[-1] == "alive")
-    tally("heartbeat of an identity worker || sweep", outcomes, expected=("alive", "woken"))
+    outcomes_of("heartbeat of an identity worker || sweep", outcomes, expected=("alive", "woken"))
 
 
 def _woken_or_kept(pair, held, answer, swept):
@@ -188,7 +190,7 @@ def _woken_or_kept(pair, held, answer, swept):
     return "woken"
 
 
-def test_two_sweeps_at_one_instant_take_a_worker_once(pair, crews, me, tally):
+def test_two_sweeps_at_one_instant_take_a_worker_once(pair, crews, me, outcomes_of):
     """C04, small: the counts add up, each task failed once, its worker is told once."""
     room, outcomes = "two-sweeps", []
     with (
@@ -208,4 +210,4 @@ def test_two_sweeps_at_one_instant_take_a_worker_once(pair, crews, me, tally):
             race.learn(first_won=bool(taken(first)))
     assert {task[:3] for task in pair.tasks_of(room)} == {("failed", 1, 3)}
     assert pair.rows("SELECT count(*) FROM notice WHERE worker_id = ?", me) == [(ROUNDS * 2,)]
-    tally("sweep || sweep, 1 worker", outcomes, expected=("first", "second"))
+    outcomes_of("sweep || sweep, 1 worker", outcomes, expected=("first", "second"))

@@ -42,7 +42,7 @@ def counts_told(output):
     return {field: int(told[words]) for words, field in WORDS.items()}
 
 
-def test_two_commands_that_sweep_together_add_up(pair, crews, tally):
+def test_two_commands_that_sweep_together_add_up(pair, crews, outcomes_of):
     """C04: 50 stale workers x 2 running tasks, two processes of ``jobroom sweep``."""
     outcomes, rounds = [], 2
     for number in range(rounds):
@@ -62,10 +62,10 @@ def test_two_commands_that_sweep_together_add_up(pair, crews, tally):
             "failed_tasks": 100,
         }
         outcomes.append(check_all_failed_once(pair, room, first))
-    tally("jobroom sweep || jobroom sweep, 50 x 2", outcomes, **WINNERS, rounds=rounds)
+    outcomes_of("jobroom sweep || jobroom sweep, 50 x 2", outcomes, **WINNERS, rounds=rounds)
 
 
-def test_two_servers_that_sweep_together_add_up(pair, crews, tally):
+def test_two_servers_that_sweep_together_add_up(pair, crews, outcomes_of):
     """C04 over HTTP: two servers asked at the same instant."""
     outcomes, rounds = [], 5
     with racing.Race(pair, racing.ADMIN, racing.ADMIN) as race:
@@ -76,7 +76,7 @@ def test_two_servers_that_sweep_together_add_up(pair, crews, tally):
             assert taken(first, second) == {"lost_workers": 50, "failed_tasks": 100}
             outcomes.append(check_all_failed_once(pair, room, first.body))
             race.learn(first_won=first.body["failed_tasks"] > 50)
-    tally("POST /sweep || POST /sweep, 50 x 2", outcomes, **WINNERS, rounds=rounds)
+    outcomes_of("POST /sweep || POST /sweep, 50 x 2", outcomes, **WINNERS, rounds=rounds)
 
 
 def check_all_failed_once(pair, room, first):
@@ -163,7 +163,7 @@ class StaleCrew:
 
 @pytest.mark.parametrize(("place", "handled"), [("verdict", 0), ("step", 50)])
 def test_a_sweeper_that_slept_leaves_alone_what_was_claimed_meanwhile(
-    stale_crew, sweepers, place, handled, tally
+    stale_crew, sweepers, place, handled, outcomes_of
 ):
     """Number 6: it stops, the other three sweep, one task is claimed again, and it goes on."""
     paused, *others = sweepers
@@ -177,11 +177,11 @@ def test_a_sweeper_that_slept_leaves_alone_what_was_claimed_meanwhile(
     assert late.body["lost_workers"] == handled
     stale_crew.check(again, [late, *counts])
     told = "each worker handled once"
-    tally(f"4 sweepers, one stopped ({place})", [told], expected=(told,), rounds=1)
+    outcomes_of(f"4 sweepers, one stopped ({place})", [told], expected=(told,), rounds=1)
 
 
 def test_a_sweeper_stopped_in_its_transaction_delays_the_others_and_no_more(
-    stale_crew, sweepers, tally
+    stale_crew, sweepers, outcomes_of
 ):
     """Number 6, between read and write: they wait, and no request fails (contract, 503)."""
     paused, *others = sweepers
@@ -197,4 +197,4 @@ def test_a_sweeper_stopped_in_its_transaction_delays_the_others_and_no_more(
         again = claiming.result(PATIENCE_SECONDS)
     stale_crew.check(again, [sweeper.counts() for sweeper in (paused, *others)])
     told = "each worker handled once"
-    tally("4 sweepers, one stopped (read)", [told], expected=(told,), rounds=1)
+    outcomes_of("4 sweepers, one stopped (read)", [told], expected=(told,), rounds=1)

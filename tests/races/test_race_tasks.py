@@ -11,7 +11,9 @@ def is_late(answer):
     return (answer.status, answer.body["type"]) == (409, "/v1/problems/invalid-task-transition")
 
 
-def test_a_cancelled_task_is_never_claimed_and_a_claimed_one_is_never_completed(pair, me, tally):
+def test_a_cancelled_task_is_never_claimed_and_a_claimed_one_is_never_completed(
+    pair, me, outcomes_of
+):
     """Rules, *Cancel*: at once from every state; the worker is told, and its report is 409."""
     room, outcomes = "cancel-claim", []
     with (
@@ -39,10 +41,10 @@ def test_a_cancelled_task_is_never_claimed_and_a_claimed_one_is_never_completed(
             assert (stored.status, stored.attempt, stored.version) == ("cancelled", 1, 3)
             outcomes.append("claimed, then cancelled")
     expected = ("never claimed", "claimed, then cancelled")
-    tally("cancel || claim", outcomes, expected=expected)
+    outcomes_of("cancel || claim", outcomes, expected=expected)
 
 
-def test_a_cancellation_and_a_completion_have_one_winner(pair, crews, tally):
+def test_a_cancellation_and_a_completion_have_one_winner(pair, crews, outcomes_of):
     """Contract, *Tasks*: every change is one guarded update."""
     crew = crews.hold("cancel-complete", ROUNDS // 100, tasks=100)
     outcomes = []
@@ -58,10 +60,10 @@ def test_a_cancellation_and_a_completion_have_one_winner(pair, crews, tally):
             assert stored.result == (None if stored.status == "cancelled" else "[1]")
             outcomes.append(stored.status)
             race.learn(first_won=stored.status == "cancelled")
-    tally("cancel || complete", outcomes, expected=("cancelled", "completed"))
+    outcomes_of("cancel || complete", outcomes, expected=("cancelled", "completed"))
 
 
-def test_of_two_retries_one_is_taken(pair, tally):
+def test_of_two_retries_one_is_taken(pair, outcomes_of):
     """Rules, *Retry*: on failed and cancelled; the other one finds it pending."""
     room, outcomes = "retry-retry", []
     with (
@@ -82,10 +84,10 @@ def test_of_two_retries_one_is_taken(pair, tally):
             )
             outcomes.append("first" if first.status == 200 else "second")
             race.learn(first_won=first.status == 200)
-    tally("retry || retry", outcomes, expected=("first", "second"))
+    outcomes_of("retry || retry", outcomes, expected=("first", "second"))
 
 
-def test_one_claim_sent_twice_at_once_gets_one_task(pair, crews, me, tally):
+def test_one_claim_sent_twice_at_once_gets_one_task(pair, crews, me, outcomes_of):
     """Contract, *Tasks*: repeating the same ``request_id`` gives the same task again."""
     room, outcomes = "claim-claim", []
     with (
@@ -106,10 +108,10 @@ def test_one_claim_sent_twice_at_once_gets_one_task(pair, crews, me, tally):
             outcomes.append("one task, answered twice")
         [left] = waiting
         assert worker.expect(200, *claim())["task"]["id"] == left
-    tally("claim || the same claim", outcomes, expected=("one task, answered twice",))
+    outcomes_of("claim || the same claim", outcomes, expected=("one task, answered twice",))
 
 
-def test_one_submission_sent_twice_at_once_makes_one_task(pair, tally):
+def test_one_submission_sent_twice_at_once_makes_one_task(pair, outcomes_of):
     """C21; rules, *Idempotency*: one is the first, the other gets its task again."""
     room, outcomes = "submit-submit", []
     with (
@@ -128,10 +130,10 @@ def test_one_submission_sent_twice_at_once_makes_one_task(pair, tally):
             outcomes.append("first" if replayed[1] else "second")
             race.learn(first_won=replayed[1])
     assert len(pair.tasks_of(room)) == ROUNDS
-    tally("submit || the same submission", outcomes, expected=("first", "second"))
+    outcomes_of("submit || the same submission", outcomes, expected=("first", "second"))
 
 
-def test_of_two_submissions_that_share_a_key_one_is_refused(pair, tally):
+def test_of_two_submissions_that_share_a_key_one_is_refused(pair, outcomes_of):
     """C21; contract, *Tasks*: with another request 422, also where they meet."""
     room, outcomes = "submit-other", []
     with (
@@ -153,4 +155,4 @@ def test_of_two_submissions_that_share_a_key_one_is_refused(pair, tally):
             outcomes.append("second" if won else "first")
             race.learn(first_won=not won)
     assert len(pair.tasks_of(room)) == ROUNDS
-    tally("submit || another with its key", outcomes, expected=("first", "second"))
+    outcomes_of("submit || another with its key", outcomes, expected=("first", "second"))
