@@ -18,7 +18,7 @@ from machine import driving
 
 from jobroom.service import access, losing, submission, sweeping
 from jobroom.service.use_case import writes
-from jobroom.store import claims, jobs, lists, notices, overdue, reports, tasks, workers
+from jobroom.store import claims, jobs, lists, notices, reports, tasks, workers
 from jobroom.store.statement import Statement
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -36,6 +36,7 @@ CLAIMS = (
     claims._CLAIM_PLAINLY,
     claims._CLAIM_AND_START_PLAINLY,
 )
+ENDS = (reports.COMPLETE, reports.FAIL_FOR_GOOD, reports.CANCEL, reports._END)
 OWNER = (
     "(EXISTS (SELECT 1 FROM worker"
     " WHERE worker.id = task.worker_id AND worker.identity = :identity))"
@@ -145,9 +146,7 @@ MUTATIONS: dict[str, Break] = {
     "a repeated claim claims again": python(claims, "claimed_by_request", lambda *_, **__: []),
     "everybody sees every task": python(access, "sees_task", lambda *_: True),
     "a page repeats its last item": python(lists, "_page", _page_from_its_last_item),
-    "retention comes before the key": sql(
-        [overdue._REMOVE], "(over.idempotency_key IS NULL OR over.created_at < :keys_before)"
-    ),
+    "retention comes before the key": sql(ENDS, "task.idempotency_key IS NOT NULL", "1 = 0"),
 }
 
 

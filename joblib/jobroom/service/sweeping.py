@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from jobroom.domain import damage
 from jobroom.domain.lifecycle import TERMINAL, TaskStatus
-from jobroom.domain.records import KEY_LIFE, MICROSECONDS, SweepReport, Worker
+from jobroom.domain.records import MICROSECONDS, SweepReport, Worker
 from jobroom.service import claiming, losing
 from jobroom.service.use_case import UseCase, writes
 from jobroom.service.workers import NOTICE_LIFE, alive_after
@@ -142,9 +142,7 @@ def remove_old(tx: Transaction) -> SweepReport:
     """(6) Finished tasks past their retention, and notices that nobody asked for."""
     removed = 0
     for status in sorted(TERMINAL):
-        removed += overdue.remove_past_retention(
-            tx, status=status, keys_before=tx.now - KEY_LIFE, limit=BATCH - removed
-        )
+        removed += overdue.remove_past_retention(tx, status=status, limit=BATCH - removed)
     notices.drop_old(tx, before=tx.now - NOTICE_LIFE, limit=BATCH)
     return SweepReport(removed_tasks=removed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sqlalchemy import and_, bindparam, func, or_, select, union_all
+from sqlalchemy import and_, bindparam, func, select, union_all
 
 from jobroom.domain.lifecycle import TERMINAL, TaskStatus
 from jobroom.domain.records import TaskView
@@ -111,11 +111,7 @@ _REMOVE = Statement(
             .where(
                 _over.c.status == bindparam("status"),
                 _over.c.due_at <= bindparam("now"),
-                _over.c.due_at.is_not(None),
-                or_(
-                    _over.c.idempotency_key.is_(None),
-                    _over.c.created_at < bindparam("keys_before"),
-                ),
+                _over.c.due_at.is_not(None),  # or the index is of no use
             )
             .limit(bindparam("limit"))
         )
@@ -123,6 +119,6 @@ _REMOVE = Statement(
 )
 
 
-def remove_past_retention(tx: Transaction, *, status: str, keys_before: int, limit: int) -> int:
-    """Delete finished tasks past their retention, but none whose idempotency key still lives."""
-    return tx.change(_REMOVE, status=status, now=tx.now, keys_before=keys_before, limit=limit)
+def remove_past_retention(tx: Transaction, *, status: str, limit: int) -> int:
+    """Delete finished tasks past their retention, which lasts while an idempotency key lives."""
+    return tx.change(_REMOVE, status=status, now=tx.now, limit=limit)

@@ -53,7 +53,7 @@ class Transaction:
     def now(self) -> int:
         """The store's clock, read once per transaction (design, *Time, ids, fences*)."""
         if self._now is None:
-            self._now = int(self.rows(self._database.clock)[0][0]) + self._offset
+            self._now = self._database.now(self._connection) + self._offset
         return self._now
 
     def rows(self, statement: Statement, **params: object) -> list[Row]:
