@@ -33,7 +33,7 @@ def sweeping(queue: JobQueue) -> Iterator[None]:
     if not seconds:
         yield
         return
-    scheduler = _steady_scheduler()
+    scheduler = _steady_scheduler(seconds)
     scheduler.add_job(
         _sweep,
         "interval",
@@ -54,7 +54,7 @@ def sweeping(queue: JobQueue) -> Iterator[None]:
         scheduler.shutdown(wait=True)
 
 
-def _steady_scheduler() -> BackgroundScheduler:
+def _steady_scheduler(longest_wait: float) -> BackgroundScheduler:
     """A scheduler whose plan moves with the host's clock when that is set.
 
     APScheduler plans by the clock: set back by ten minutes, it would sweep nothing for ten
@@ -73,7 +73,8 @@ def _steady_scheduler() -> BackgroundScheduler:
                 for job in self.get_jobs():
                     job.modify(next_run_time=job.next_run_time + timedelta(seconds=jump))
             wait: float | None = super()._process_jobs()
-            return wait
+            # The clock may have been set just now, while the wait was being computed from it.
+            return None if wait is None else min(wait, longest_wait)
 
     return SteadyScheduler(timezone="UTC")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jobroom.service import sweeping
 from jobroom.service.queue import JobQueue
 
 
@@ -142,3 +143,26 @@ def test_a_claim_after_the_clock_was_set_back_is_a_heartbeat_of_its_time(desk, a
     desk.claim(alice)
     desk.wait(61)
     assert desk.sweep().lost_workers == 1
+
+
+@pytest.mark.parametrize(
+    "step", [sweeping.lose_workers, sweeping.remove_old, sweeping.finish_sweep]
+)
+def test_an_outage_in_the_middle_of_a_sweep_fails_nobody(desk, alice, running, monkeypatch, step):
+    """C12: the file is locked, the process frozen, in the middle of a sweep."""
+    run = desk.queue.run
+
+    def away(use_case, *args, **kwargs):
+        if use_case is step:
+            desk.wait(180)
+        return run(use_case, *args, **kwargs)
+
+    monkeypatch.setattr(desk.queue, "run", away)
+    report = desk.queue.sweep()
+    assert (report.lost_workers, report.failed_tasks) == (0, 0)
+    monkeypatch.undo()
+    assert not desk.sweep().judged
+    desk.beat(alice)
+    desk.wait(30)
+    assert not desk.sweep().judged
+    assert desk.report(alice, running, "completed").status == "completed"

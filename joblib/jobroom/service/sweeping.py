@@ -6,6 +6,8 @@ may run twice at once and be cut off anywhere.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from jobroom.domain import damage
 from jobroom.domain.lifecycle import TERMINAL, TaskStatus
 from jobroom.domain.records import MICROSECONDS, SweepReport, Worker
@@ -14,6 +16,9 @@ from jobroom.service.use_case import UseCase, writes
 from jobroom.service.workers import NOTICE_LIFE, alive_after
 from jobroom.store import jobs, notices, overdue, reports, state, workers
 from jobroom.store.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BATCH = 100
 OUTAGE_INTERVALS = 3
@@ -29,7 +34,8 @@ def begin_sweep(tx: Transaction) -> bool:
     back makes nobody immortal: no heartbeat, and no grace, may lie further ahead than it could.
     """
     workers.clamp_heartbeats(tx)
-    grace = int(tx.settings.worker_timeout_seconds * MICROSECONDS)
+    state.put(tx, state.SWEPT_AT, tx.now)
+    grace = _grace(tx)
     again_at = state.get(tx, state.JUDGE_AGAIN_AT)
     if again_at:
         # The grace is given once: a schedule slower than the setting says must not mean never.
@@ -46,7 +52,48 @@ def begin_sweep(tx: Transaction) -> bool:
     return False
 
 
-@writes
+def _grace(tx: Transaction) -> int:
+    return int(tx.settings.worker_timeout_seconds * MICROSECONDS)
+
+
+def _comes_late(tx: Transaction) -> bool:
+    """Whether there was an outage since this sweep's last transaction; who is alive gets grace.
+
+    The file may have been locked, the process frozen or the clock set in the middle of a sweep.
+    """
+    swept_at = state.get(tx, state.SWEPT_AT)
+    # Workers beat at least three times in a timeout: what is shorter makes no live one stale.
+    late = swept_at is not None and tx.now - swept_at > _grace(tx) * 2 // 3
+    if late:
+        state.put(tx, state.JUDGE_AGAIN_AT, tx.now + _grace(tx))
+    return late
+
+
+def _judges(rule: Callable[[Transaction], SweepReport]) -> UseCase[[], SweepReport]:
+    """A step that fails somebody, and after an outage nobody."""
+
+    def guarded(tx: Transaction) -> SweepReport:
+        if _comes_late(tx):
+            return SweepReport()
+        done = rule(tx)
+        state.put(tx, state.SWEPT_AT, tx.now)
+        return done
+
+    return writes(guarded)
+
+
+def _tidies(rule: Callable[[Transaction], SweepReport]) -> UseCase[[], SweepReport]:
+    """A step that fails nobody for being late."""
+
+    def marked(tx: Transaction) -> SweepReport:
+        if not _comes_late(tx):
+            state.put(tx, state.SWEPT_AT, tx.now)
+        return rule(tx)
+
+    return writes(marked)
+
+
+@_judges
 def lose_workers(tx: Transaction) -> SweepReport:
     """(1) Workers whose last heartbeat is too old, and what they hold."""
     before = alive_after(tx)
@@ -79,7 +126,7 @@ def _let_go(tx: Transaction, worker: Worker) -> None:
         workers.remove(tx, worker.id)
 
 
-@writes
+@_judges
 def free_tasks_of_vanished(tx: Transaction) -> SweepReport:
     """(2) Tasks held by workers that no longer exist."""
     requeued = failed = 0
@@ -94,7 +141,7 @@ def free_tasks_of_vanished(tx: Transaction) -> SweepReport:
     return SweepReport(requeued_tasks=requeued, failed_tasks=failed)
 
 
-@writes
+@_judges
 def end_overdue(tx: Transaction) -> SweepReport:
     """(3) Held tasks past their own timeout: that task alone is lost, its worker stays."""
     ends: list[bool | None] = []
@@ -108,7 +155,7 @@ def end_overdue(tx: Transaction) -> SweepReport:
     )
 
 
-@writes
+@_judges
 def end_expired(tx: Transaction) -> SweepReport:
     """(3) Pending tasks that nobody started before their ``expires_at``."""
     expired = 0
@@ -118,7 +165,7 @@ def end_expired(tx: Transaction) -> SweepReport:
     return SweepReport(expired_tasks=expired)
 
 
-@writes
+@_tidies
 def fail_unreachable(tx: Transaction) -> SweepReport:
     """(3) Damaged rows that would stay for ever: of a job, or in a state, that there is not."""
     failed = 0
@@ -130,14 +177,14 @@ def fail_unreachable(tx: Transaction) -> SweepReport:
     return SweepReport(failed_tasks=failed)
 
 
-@writes
+@_tidies
 def hide_orphans(tx: Transaction) -> SweepReport:
     """(4) Jobs with no live worker and no unfinished task: hidden from lists."""
     hidden = sum(jobs.hide_if_orphan(tx, seq) for seq in jobs.list_orphans(tx, limit=BATCH))
     return SweepReport(hidden_jobs=hidden)
 
 
-@writes
+@_tidies
 def remove_old(tx: Transaction) -> SweepReport:
     """(6) Finished tasks past their retention, and notices that nobody asked for."""
     removed = 0
@@ -149,7 +196,8 @@ def remove_old(tx: Transaction) -> SweepReport:
 
 @writes
 def finish_sweep(tx: Transaction) -> None:
-    """Remember that a sweep came to its end."""
+    """Remember that a sweep came to its end; an outage just before it is one all the same."""
+    _comes_late(tx)
     state.put(tx, state.SWEEP_FINISHED_AT, tx.now)
 
 

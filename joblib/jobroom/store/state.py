@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SWEEP_FINISHED_AT = "sweep_finished_at"
 JUDGE_AGAIN_AT = "judge_again_at"
+SWEPT_AT = "swept_at"
 
 _GET = Statement(select(queue_state.c.value).where(queue_state.c.name == bindparam("name")))
 _new = upsert(queue_state).values(name=bindparam("name"), value=bindparam("value"))
