@@ -64,6 +64,8 @@ def report(tx: Transaction, *, caller: Caller, task_id: str, report: Report) -> 
         done = _try(tx, caller, task_id, report, is_admin=False)
     if done is not None:
         worker_id = done.task.worker_id
+    elif report.claim_next and (again := _handed_on(tx, caller, task_id, report)):
+        return again
     else:
         done, worker_id = _answer_other(tx, caller, task_id, report)
         if worker_id is not None and report.status != TaskStatus.CANCELLED:
@@ -306,6 +308,22 @@ def _with_next(
     # A repeat takes nothing new: the report that ended the task has claimed already.
     claimed = claiming.claimed_before(tx, wish) if is_repeat else claiming.take(tx, wish)
     return Reported(done, claimed[0] if claimed else None)
+
+
+def _handed_on(tx: Transaction, caller: Caller, task_id: str, report: Report) -> Reported | None:
+    """A report whose answer was lost, though its task has gone on to another attempt since.
+
+    What it claimed is held by the worker and known to nobody; refused, it would stay so for ever.
+    """
+    found = tasks.get(tx, task_id)
+    if found is None or report.attempt is None or report.attempt >= found[0].task.attempt:
+        return None
+    speaker = report.worker_id or found[0].task.worker_id
+    if speaker is None or workers.speaking(tx, worker_id=speaker, identity=caller.identity) is None:
+        return None
+    wish = claiming.Wish(caller, speaker, request_id=f"next:{task_id}:{report.attempt}")
+    claimed = claiming.claimed_before(tx, wish)
+    return Reported(found[0], claimed[0]) if claimed else None
 
 
 def _has_just_changed(tx: Transaction, done: TaskView) -> bool:
