@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jobroom.domain import costs
 from jobroom.errors import PayloadInvalid, ValidationFailed
+from jobroom.service import payloads
 from jobroom.service.payloads import (
     MAX_ERRORS,
     MAX_MESSAGE,
@@ -382,6 +383,16 @@ HEAVY = {
         {"x": NUMBERS},
     ),
     "backtracking": ({"not": {"pattern": "(?:a(?=a*c)|a)*b$"}}, "a" * 900_000),
+    "enum of several kinds": ({"items": {"enum": [*range(9_000), "a"]}}, [8_999] * 60_000),
+    "counted repeat": ({"pattern": "[a-z]*[a0-9][a-z]{5000}[^a-z]"}, "ab" * 30_000),
+    "counted repeats": (
+        {"allOf": [{"pattern": rf"\w*[a\d]\w{{{n}}}\W"} for n in range(300, 340)]},
+        "ab" * 30_000,
+    ),
+    "counted repeat of names": (
+        {"patternProperties": {"[a-z]*[a0-9][a-z]{5000}[^a-z]": {}}},
+        {"ab" * 30_000: 1},
+    ),
 }
 
 
@@ -399,6 +410,24 @@ def test_ordinary_large_payloads_are_not_taken_for_heavy_ones():
     compiled({"patternProperties": {"^a[0-9]+b": COMMON, "^x-": {}}}).check(KEYS)
     compiled({"items": {"pattern": "^(?!x)[a-z]+$"}}).check(["abcdefgh"] * 30_000)
     compiled({"uniqueItems": True}).check(NUMBERS)
+    compiled({"items": {"enum": [*(f"c{n}" for n in range(300)), None]}}).check(["c7"] * 60_000)
+    uuid = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+    compiled({"items": {"pattern": uuid}}).check(["01a2289e-15b4-7fe8-b322-12e246bc514c"] * 24_000)
+    compiled({"items": {"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,62}$"}}).check(["name_12"] * 60_000)
+    compiled({"pattern": "^[ACGT]{1,5000}$"}).check("ACGT" * 1200)
+
+
+def test_what_is_refused_again_and_again_is_compiled_once(monkeypatch):
+    """A tiny payload must not cost what its schema's first compilation did, each time."""
+    check = compiled({"properties": {f"p{n}": {"type": "string"} for n in range(300)}})
+    made = []
+    true_compile = payloads._compile
+    monkeypatch.setattr(payloads, "_compile", lambda *a: made.append(1) or true_compile(*a))
+    large = {f"p{n}": n for n in range(300)}
+    for _ in range(3):
+        with pytest.raises(PayloadInvalid):
+            check.check(large)
+    assert len(made) <= 1
 
 
 def test_a_schema_of_hundreds_of_models_is_let_in():

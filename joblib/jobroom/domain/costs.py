@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from jobroom.domain.patterns import states_of
 from jobroom.domain.schemas import REFERENCES, references, subschemas, target_of
 
 Roots = tuple[tuple[int, float], ...]
@@ -33,6 +34,9 @@ _REPEATS = 20.0
 _TIMES_OF_UNEVALUATED = 3
 _VISIT, _ENTRY, _COMPARE, _DIVIDE, _DIVIDE_EXTREME = 15, 20, 1_800, 3_000, 60_000
 _MATCH, _MATCH_CHARACTER, _MATCH_CHARACTER_OF_LARGE = 90, 4, 30
+_MATCH_STATE = 25
+_SEARCH_MEMBER, _SEARCH_CHARACTER = 25, 0.1
+_COMPARE_PLAIN = 300
 _LOOKS_AROUND = re.compile(r"\(\?[=!<>]|\\[1-9k]|[*+?}]\+|\\[GKzZbB]")
 _ORDINARY = 2**53
 _TINY = 1e-15
@@ -83,6 +87,12 @@ class _Part:
         self.extreme += _COMPARE * len(numbers)
         inside = sum(size_of(member) for member in members if isinstance(member, dict | list))
         self.container += _COMPARE * inside
+        if _is_mixed(members):
+            # Members of several kinds are compared one by one until one is equal; those of one
+            # kind are looked up.
+            texts = sum(len(member) for member in members if isinstance(member, str))
+            self.value += int(_SEARCH_MEMBER * len(members) + _SEARCH_CHARACTER * texts)
+            self.whole += _COMPARE_PLAIN * len(numbers) if is_plain else 0
 
 
 class _Matching:
@@ -94,6 +104,10 @@ class _Matching:
         large = sum(1 for one in patterns if len(one) > _LONG_PATTERN or re.search(r"[{\\\[]", one))
         self.character = _MATCH_CHARACTER * (len(patterns) - large)
         self.character += _MATCH_CHARACTER_OF_LARGE * large
+        # An ambiguous pattern is in many states at once, and each character moves them all.
+        found = [states_of(one) for one in patterns]
+        self.states = _MATCH_STATE * sum(full for full, _ in found)
+        self.states_by_length = _MATCH_STATE * sum(of_one for _, of_one in found)
 
 
 class _Plan:
@@ -106,8 +120,8 @@ class _Plan:
         self.extreme = sum(part.extreme * n for _, part, n in met)
         self.container = sum(part.container * n for _, part, n in met)
         self.is_unique = sum(part.is_unique * n for _, part, n in met)
-        self.text = [sum(_three(p.text)[i] * n for _, p, n in met) for i in range(3)]
-        self.name = [sum(_three(p.name)[i] * n for _, p, n in met) for i in range(3)]
+        self.text = [sum(_prices(p.text)[i] * n for _, p, n in met) for i in range(5)]
+        self.name = [sum(_prices(p.name)[i] * n for _, p, n in met) for i in range(5)]
         self.rest_of_names: Counter[int] = Counter()
         self.rest_of_items: Counter[int] = Counter()
         self.names: Counter[int] = Counter()
@@ -115,8 +129,9 @@ class _Plan:
         self.next: dict[Any, _Plan] = {}
 
 
-def _three(matching: _Matching) -> tuple[int, int, int]:
-    return matching.text, matching.character, matching.backtracking
+def _prices(matching: _Matching) -> tuple[int, int, int, int, int]:
+    one = matching
+    return one.text, one.character, one.backtracking, one.states, one.states_by_length
 
 
 class Estimate:
@@ -305,7 +320,9 @@ class Ceiling:
         parts = [_Part(one) for one in _all_in(schema)]
         met = _TIMES_OF_UNEVALUATED * weight
         self._value = met * max(part.dearest for part in parts)
-        self._character = met * max(p.text.character + p.name.character for p in parts)
+        self._character = met * max(
+            sum(m.character + m.states for m in (p.text, p.name)) for p in parts
+        )
         self._square = met * _COMPARE / 2 if any(part.is_unique for part in parts) else 0.0
         self._is_endless = any(p.text.backtracking + p.name.backtracking for p in parts)
 
@@ -373,8 +390,15 @@ def burden(schema: dict[str, Any]) -> tuple[int, int, int]:
 def _match(prices: list[float], text: str, price: Price) -> None:
     if prices[0]:
         price.total += prices[0] + prices[1] * len(text)
+        price.total += min(prices[3], prices[4] * len(text)) * len(text)
         price.backtracking_texts += prices[2]
         price.backtracking_characters += prices[2] * len(text)
+
+
+def _is_mixed(members: list[Any]) -> bool:
+    """Whether the validator must search an enum: it hashes texts alone or integers alone."""
+    kinds = {type(member) for member in members} - {type(None)}
+    return len(kinds) > 1 or (len(members) > len(kinds) > 0 and bool(kinds & {list, dict}))
 
 
 def _count_extreme(value: Any) -> int:

@@ -89,6 +89,8 @@ class PayloadCheck:
         self._estimate = Estimate(schema)
         self._ceiling = Ceiling(schema, self._weight)
         self._estimating = threading.Lock()
+        self._terse: jsonschema_rs.Validator | None = None
+        self._limited: dict[int, jsonschema_rs.Validator] = {}
 
     def weigh_in_memory(self, characters: int) -> int:
         """About how many bytes it takes, for a schema whose text has so many characters."""
@@ -125,7 +127,13 @@ class PayloadCheck:
         limit = int(_BACKTRACKING_BUDGET / step)
         if limit < _LEAST_BACKTRACKING:
             _refuse_payload([FieldError(at, _TOO_MANY_STEPS)])
-        return _compile(self._built, self._steps, limit), limit
+        # To compile may take a second: one for each power of two, and the last one is kept.
+        limit = 1 << (limit.bit_length() - 1)
+        validator = self._limited.get(limit)
+        if validator is None:
+            validator = _compile(self._built, self._steps, limit)
+            self._limited = {limit: validator}
+        return validator, limit
 
     def _check_guarded(
         self, validator: jsonschema_rs.Validator, payload: Any, at: str, backtracking: int
@@ -150,12 +158,18 @@ class PayloadCheck:
         """One fault, by a schema whose alternatives do not collect the faults inside them."""
         with self._steps.allowing(allowance) as steps:
             try:
-                terse = _guarded(self._schema, is_terse=True)
-                _compile(terse, steps, backtracking).validate(payload)
+                self._compiled_terse(steps, backtracking).validate(payload)
             except jsonschema_rs.ValidationError as fault:
                 if fault.kind.name not in REFERENCES and not steps.are_spent:
                     return _payload_fault(fault, at)
         return FieldError(at, "It does not fit the schema.")
+
+    def _compiled_terse(self, steps: _Steps, backtracking: int) -> jsonschema_rs.Validator:
+        if backtracking != _BACKTRACKING:
+            return _compile(_guarded(self._schema, is_terse=True), steps, backtracking)
+        if self._terse is None:
+            self._terse = _compile(_guarded(self._schema, is_terse=True), steps, backtracking)
+        return self._terse
 
 
 class SchemaCache:
