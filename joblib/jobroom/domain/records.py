@@ -127,7 +127,7 @@ class Task(NamedTuple):
 class TaskView(NamedTuple):
     """A task as a reader sees it: the row and what is computed beside it.
 
-    In a list a large payload or result is not read; its size in bytes stands here instead.
+    In a list a large payload or result is left out; its size in bytes stands here instead.
     """
 
     task: Task

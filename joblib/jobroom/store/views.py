@@ -74,7 +74,10 @@ LISTED = (
     _size_if_long(task.c.payload),
     _size_if_long(task.c.result),
 )
-"""As ``VIEW``, without a payload or result over 4 KiB: a page of results could be gigabytes."""
+"""As ``VIEW``, without a payload or result over 4 KiB: a page of results could be gigabytes.
+
+The store still walks them to know their size, one at a time.
+"""
 HOLDER_HEARD = (
     select(worker.c.last_heartbeat)
     # The cast changes nothing, but without it SQLite scans the table where this is in RETURNING.
