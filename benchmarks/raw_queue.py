@@ -124,21 +124,27 @@ class Replay:
         run = self._run
         written: list[Row] = []
         run("BEGIN IMMEDIATE")
-        for text, writes, before, named, after in self._steps:
-            values = before if named is None else (*before, named.replace("?", task_id), *after)
-            rows = run(text, values).fetchall()
+        for text, writes, values, named in self._steps:
+            filled: Row | list[Any] = values
+            if named:
+                filled = list(values)
+                for place, name in named:
+                    filled[place] = name.replace("?", task_id)
+            rows = run(text, filled).fetchall()
             if writes:
                 written = rows
         run("COMMIT")
         return written
 
 
-def _split(values: Row, of: str) -> tuple[Row, str | None, Row]:
-    places = [place for place, value in enumerate(values) if isinstance(value, str) and of in value]
-    if not places:
-        return values, None, ()
-    [place] = places
-    return values[:place], values[place].replace(of, "?"), values[place + 1 :]
+def _split(values: Row, of: str) -> tuple[Row, tuple[tuple[int, str], ...]]:
+    """The values, and those among them that speak of the task: place, and text with a ``?``."""
+    named = [
+        (place, value.replace(of, "?"))
+        for place, value in enumerate(values)
+        if isinstance(value, str) and of in value
+    ]
+    return values, tuple(named)
 
 
 class Recording(NamedTuple):
