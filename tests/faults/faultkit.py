@@ -157,6 +157,11 @@ class Load:
         for thread in self._threads:
             thread.join()
 
+    @property
+    def refusals(self):
+        """How many requests of any kind were told to come again."""
+        return sum(self.answers[kind, 503] for kind in ("submit", "claim", "report"))
+
     def until(self, condition, what):
         until(lambda: self.faults or condition(), what=what)
         assert not self.faults, self.faults[0]
