@@ -235,32 +235,33 @@ def test_claim_next_beside_a_failure_with_attempts_left(desk, alice, bob) -> Non
     assert again.next_task.task == done.next_task.task
 
 
+SAID = {"attempt": 1, "error": "boom", "worker_id": "alice", "claim_next": True}
+
+
+def gone_on(desk, alice, second):
+    """A task that alice reported as failed, and that runs again by another; and her next one."""
+    job = desk.job(alice, "Retried", max_attempts=3, retry_delay_seconds=10)
+    desk.job(second, "Retried", max_attempts=3, retry_delay_seconds=10)
+    task, following = desk.submit(second, job), desk.submit(second, job)
+    desk.run_one(alice)
+    desk.reported(alice, task, "failed", **SAID)
+    desk.wait(20)
+    assert desk.run_one(second).id == task.id
+    return task, following
+
+
 def test_a_repeated_claim_next_finds_its_task_though_the_reported_one_went_on(
     desk, alice, bob
 ) -> None:
     """Contract, *Tasks*: remembered with (task, attempt). Else the next task is held for ever."""
-    job = desk.job(alice, "Retried", max_attempts=3, retry_delay_seconds=10)
-    desk.job(bob, "Retried", max_attempts=3, retry_delay_seconds=10)
-    task, other = desk.submit(bob, job), desk.submit(bob, job)
-    desk.run_one(alice)
-    said = {"attempt": 1, "error": "boom", "worker_id": "alice", "claim_next": True}
-    desk.reported(alice, task, "failed", **said)
-    desk.wait(20)
-    assert desk.run_one(bob).id == task.id
-    again = desk.reported(alice, task, "failed", **said)
+    task, following = gone_on(desk, alice, bob)
+    again = desk.reported(alice, task, "failed", **SAID)
     assert again.view.task.attempt == 2
     assert again.next_task is not None
-    assert again.next_task.task.id == other.id
+    assert again.next_task.task.id == following.id
 
 
 def test_a_repeated_claim_next_of_another_identity_finds_nothing(desk, alice, bob, admin) -> None:
-    job = desk.job(alice, "Retried", max_attempts=3, retry_delay_seconds=10)
-    desk.job(admin, "Retried", max_attempts=3, retry_delay_seconds=10)
-    task, _other = desk.submit(admin, job), desk.submit(admin, job)
-    desk.run_one(alice)
-    said = {"attempt": 1, "error": "boom", "worker_id": "alice", "claim_next": True}
-    desk.reported(alice, task, "failed", **said)
-    desk.wait(20)
-    desk.run_one(admin)
+    task, _ = gone_on(desk, alice, admin)
     with pytest.raises(InvalidTaskTransition):
-        desk.reported(bob, task, "failed", **said)
+        desk.reported(bob, task, "failed", **SAID)

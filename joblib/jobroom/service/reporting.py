@@ -298,7 +298,7 @@ def _with_next(
     speaker = worker_id or report.worker_id
     if speaker is None:
         return Reported(done)
-    request_id = f"next:{done.task.id}:{done.task.attempt}"
+    request_id = _request_of_next(done.task.id, done.task.attempt)
     wish = claiming.Wish(caller, speaker, limit=1, start=True, request_id=request_id)
     is_repeat = not _has_just_changed(tx, done)
     if not is_repeat and (plain := claiming.claim_plainly(tx, wish)):
@@ -321,9 +321,15 @@ def _handed_on(tx: Transaction, caller: Caller, task_id: str, report: Report) ->
     speaker = report.worker_id or found[0].task.worker_id
     if speaker is None or workers.speaking(tx, worker_id=speaker, identity=caller.identity) is None:
         return None
-    wish = claiming.Wish(caller, speaker, request_id=f"next:{task_id}:{report.attempt}")
+    request_id = _request_of_next(task_id, report.attempt)
+    wish = claiming.Wish(caller, speaker, request_id=request_id)
     claimed = claiming.claimed_before(tx, wish)
     return Reported(found[0], claimed[0]) if claimed else None
+
+
+def _request_of_next(task_id: str, attempt: int) -> str:
+    """What the claim beside a report is remembered by (contract, *Tasks*)."""
+    return f"next:{task_id}:{attempt}"
 
 
 def _has_just_changed(tx: Transaction, done: TaskView) -> bool:

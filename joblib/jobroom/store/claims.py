@@ -22,26 +22,30 @@ from jobroom.store.views import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement
+    from sqlalchemy import ColumnElement, Select
 
     from jobroom.store.transaction import Transaction
 
 
 _ahead = task.alias("ahead")
 _head = task.alias("head")
-_CLAIMABLE = (
-    _ahead.c.job_seq == worker_job_link.c.job_seq,
-    _ahead.c.status == literal("pending"),
-    _ahead.c.ready == literal(1),
-)
-_HEAD_OF_JOB = (
-    select(_ahead.c.seq)
-    .where(*_CLAIMABLE)
-    .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
-    .limit(literal(1))
-    .correlate(worker_job_link)
-    .scalar_subquery()
-)
+
+
+def _first_ready(job_seq: ColumnElement[int]) -> Select[Any]:
+    """What a claim takes first of a job."""
+    return (
+        select(_ahead.c.seq)
+        .where(
+            _ahead.c.job_seq == job_seq,
+            _ahead.c.status == literal("pending"),
+            _ahead.c.ready == literal(1),
+        )
+        .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
+        .limit(literal(1))
+    )
+
+
+_HEAD_OF_JOB = _first_ready(worker_job_link.c.job_seq).correlate(worker_job_link).scalar_subquery()
 _HEADS = worker_job_link.join(_head, _head.c.seq == _HEAD_OF_JOB)
 _BEST = (
     select(_head.c.seq)
@@ -60,12 +64,19 @@ _CLAIM_TIMEOUT = (
 
 
 _due = task.alias("due")
-_IS_DUE = (
-    _due.c.job_seq == worker_job_link.c.job_seq,
-    _due.c.status == literal("pending"),
-    _due.c.ready == literal(0),
-    _due.c.run_at <= bindparam("now"),
-)
+
+
+def _is_due(job_seq: ColumnElement[int]) -> tuple[ColumnElement[bool], ...]:
+    """A delayed task of a job whose time has come."""
+    return (
+        _due.c.job_seq == job_seq,
+        _due.c.status == literal("pending"),
+        _due.c.ready == literal(0),
+        _due.c.run_at <= bindparam("now"),
+    )
+
+
+_IS_DUE = _is_due(worker_job_link.c.job_seq)
 _served = task.alias("served")
 _PLAIN = (
     exists(
@@ -246,26 +257,8 @@ def has_claimable(tx: Transaction, worker_id: str) -> bool:
     return tx.row(_WAITED_FOR, worker_id=worker_id, now=tx.now) is not None
 
 
-_FIRST_READY = Statement(
-    select(_ahead.c.seq)
-    .where(
-        _ahead.c.job_seq == bindparam("job_seq"),
-        _ahead.c.status == literal("pending"),
-        _ahead.c.ready == literal(1),
-    )
-    .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
-    .limit(literal(1))
-)
-_FIRST_DUE = Statement(
-    select(_due.c.seq)
-    .where(
-        _due.c.job_seq == bindparam("job_seq"),
-        _due.c.status == literal("pending"),
-        _due.c.ready == literal(0),
-        _due.c.run_at <= bindparam("now"),
-    )
-    .limit(literal(1))
-)
+_FIRST_READY = Statement(_first_ready(bindparam("job_seq")))
+_FIRST_DUE = Statement(select(_due.c.seq).where(*_is_due(bindparam("job_seq"))).limit(literal(1)))
 
 
 def is_claimable(tx: Transaction, job_seq: int) -> bool:
