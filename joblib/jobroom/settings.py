@@ -58,6 +58,9 @@ class JobLibSettings(BaseSettings):
 
     database_url: str = "sqlite:///jobroom.db"
     database_busy_seconds: PositiveSeconds = 10
+    database_connections: Annotated[int, Field(ge=1, le=1000)] = 8
+    database_auth_token: SecretStr | None = None
+    database_auth_token_file: str | None = None
     sqlite_synchronous: Literal["FULL", "NORMAL"] = "FULL"
 
     auth_mode: Literal["jwt", "local"] | None = None

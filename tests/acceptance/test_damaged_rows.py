@@ -327,7 +327,7 @@ def test_a_sweep_ends_all_rows_in_states_that_there_are_not(served, alice, wanda
 
 def test_the_sweep_looks_for_them_without_reading_the_tasks(served):
     """Acceptance C09: what is done for rows that there should not be costs little."""
-    text = overdue._NOWHERE.compiled(served.queue.database.dialect).text
+    text = overdue._NOWHERE.compiled(served.queue.database.spelling).text
     store = write(served)
     plan = [row[3] for row in store.execute(f"EXPLAIN QUERY PLAN {text}", (1,))]
     store.close()

@@ -164,7 +164,7 @@ def test_a_creators_list_is_searched_by_its_own_index(desk, statuses, of_job):
         lists._page_of_creator(statuses, of_job=of_job),
         lists._count_of_creator(statuses, of_job=of_job),
     ):
-        text = statement.compiled(desk.queue.database.dialect).text
+        text = statement.compiled(desk.queue.database.spelling).text
         rows = desk.queue.writer._connection.execute(
             f"EXPLAIN QUERY PLAN {text}", (1,) * text.count("?")
         )
@@ -180,7 +180,7 @@ def test_versions_of_any_number_of_tasks_are_looked_up(desk, count):
     ids = [f"wpending{number}" for number in range(1, count + 1)]
     found = desk.queue.run(lambda tx: tasks.versions(tx, [*ids, "none"]))
     assert found == dict.fromkeys(ids, 1)
-    text = tasks._versions(8).compiled(desk.queue.database.dialect).text
+    text = tasks._versions(8).compiled(desk.queue.database.spelling).text
     rows = desk.queue.writer._connection.execute(f"EXPLAIN QUERY PLAN {text}", (1,) * 8)
     assert "(id=?)" in next(iter(rows))[3]
 

@@ -15,7 +15,7 @@ from jobroom.errors import ConfigurationError
 from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
 from jobroom.store import migrate
-from jobroom.store.dialect import SQLiteFile
+from jobroom.store.sqlite_file import SQLiteFile
 from jobroom.store.schema import metadata
 
 OPEN = """

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from jobroom.errors import InvalidCategory, SchemaConflict, ValidationFailed
-from jobroom.store import dialect
+from jobroom.store import sqlite_file
 
 SCHEMA = '{"type": "object", "required": ["a", "b"], "properties": {"a": {"default": 1}}}'
 
@@ -117,7 +117,7 @@ def test_old_pending_tasks_keep_the_schema_version_and_the_claim_names_it(desk, 
 def test_every_version_of_a_schema_is_kept(desk, alice, settings) -> None:
     desk.job(alice, schema=SCHEMA)
     desk.job(alice, schema="{}", replace=True)
-    with sqlite3.connect(dialect.sqlite_path(settings.database_url)) as connection:
+    with sqlite3.connect(sqlite_file.sqlite_path(settings.database_url)) as connection:
         kept = connection.execute("SELECT version, schema FROM job_schema").fetchall()
     connection.close()
     assert kept == [(1, SCHEMA), (2, "{}")]

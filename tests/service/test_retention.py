@@ -78,7 +78,7 @@ def test_removal_goes_on_in_bounded_steps(desk, alice, bob, monkeypatch) -> None
     """Rules, *Sweep*."""
     from jobroom.service import sweeping
 
-    monkeypatch.setattr(sweeping, "BATCH", 3)
+    monkeypatch.setattr(desk.queue.database, "batch", 3)
     job = desk.job(alice, result_ttl_seconds=10)
     for status in ("completed", "failed", "cancelled") * 3:
         ended(desk, alice, bob, job, status)

@@ -51,7 +51,7 @@ def test_a_task_held_by_a_worker_that_does_not_exist_is_freed(desk, alice, bob, 
 
 def test_each_step_deals_with_a_bounded_number_of_rows(desk, alice, bob, monkeypatch) -> None:
     """Rules, *Sweep*: at most 100 rows a step; the sweep goes on until nothing is left."""
-    monkeypatch.setattr(sweeping, "BATCH", 4)
+    monkeypatch.setattr(desk.queue.database, "batch", 4)
     job = desk.job(alice, on_worker_lost="requeue")
     for _ in range(11):
         desk.submit(bob, job)
@@ -65,7 +65,7 @@ def test_each_step_deals_with_a_bounded_number_of_rows(desk, alice, bob, monkeyp
 
 
 def test_a_sweep_goes_on_after_a_full_step(desk, alice, bob, monkeypatch) -> None:
-    monkeypatch.setattr(sweeping, "BATCH", 2)
+    monkeypatch.setattr(desk.queue.database, "batch", 2)
     job = desk.job(alice)
     for _ in range(5):
         desk.submit(bob, job, expires_at=desk.soon(1))

@@ -78,7 +78,8 @@ def sql(statements: Iterable[Statement], old: str, new: str = "1 = 1") -> Break:
 
     def apply(monkeypatch: pytest.MonkeyPatch) -> None:
         for statement in statements:
-            monkeypatch.setattr(statement, "_element", Rewritten(statement._element, old, new))
+            broken = {"": Rewritten(statement._elements[""], old, new)}
+            monkeypatch.setattr(statement, "_elements", broken)
             monkeypatch.setattr(statement, "_compiled", {})
 
     return apply
@@ -105,7 +106,7 @@ _true_page = lists._page
 
 
 def _page_from_its_last_item(statuses: int, *, of_job: bool) -> Statement:
-    page = Statement(_true_page(statuses, of_job=of_job)._element)
+    page = Statement(_true_page(statuses, of_job=of_job)._elements[""])
     sql([page], "task.seq < :before", "task.seq <= :before")(pytest.MonkeyPatch())
     return page
 
@@ -130,13 +131,15 @@ MUTATIONS: dict[str, Break] = {
         "task.starts > task.max_attempts",
     ),
     "a stale schema lets a payload in": sql(
-        [tasks._INSERT], "job.version = :job_version", "job.version >= :job_version"
+        [tasks._ADD, tasks._ADD_IN_TURN],
+        "job.version = :job_version",
+        "job.version >= :job_version",
     ),
     "a key answers any request": python(submission, "_known", _any_request_is_a_repeat),
     "a key lives for ever": python(submission, "KEY_LIFE", 2**62),
     "an outage is no excuse": python(sweeping, "begin_sweep", writes(lambda tx: True)),
     "a lost identity worker is forgotten": python(sweeping, "_let_go", _forget_all_of),
-    "a report is no sign of life": python(workers, "_fresh", lambda _tx: 10**18),
+    "a report is no sign of life": python(workers, "fresh_for", lambda _tx: 10**18),
     "rooms are no limit": python(access, "check_room", lambda *_: None),
     "what is lost is tried for ever": python(
         losing, "_goes_back", lambda tx, task, job: job.on_worker_lost == "requeue"

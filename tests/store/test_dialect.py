@@ -9,7 +9,7 @@ import pytest
 from jobroom.errors import ConfigurationError
 from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
-from jobroom.store import dialect
+from jobroom.store import sqlite_file
 
 
 def message_of(database_url: str) -> str:
@@ -35,7 +35,7 @@ def test_what_is_no_url_is_an_error() -> None:
 
 
 def test_another_kind_of_database_is_an_error_that_names_it() -> None:
-    assert "names 'postgresql'" in message_of("postgresql://localhost/queue")
+    assert "names 'mysql'" in message_of("mysql://localhost/queue")
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite:///:memory:"])
@@ -45,13 +45,13 @@ def test_a_queue_in_memory_is_an_error(url: str) -> None:
 
 def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert dialect.sqlite_path("sqlite:///queue.db") == tmp_path / "queue.db"
+    assert sqlite_file.sqlite_path("sqlite:///queue.db") == tmp_path / "queue.db"
 
 
 def test_an_sqlite_that_is_too_old_is_named(
     settings: JobLibSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dialect.sqlite3, "sqlite_version_info", (3, 34, 1))
+    monkeypatch.setattr(sqlite_file.sqlite3, "sqlite_version_info", (3, 34, 1))
     with pytest.raises(ConfigurationError, match=r"SQLite 3\.35 or newer is needed"):
         JobQueue.open(settings)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 
@@ -289,7 +290,7 @@ def test_a_reader_sees_only_what_is_committed(lane: Lane, settings: JobLibSettin
 
 def test_the_reader_cannot_write(settings: JobLibSettings) -> None:
     reader = Lane(dialect.open_database(settings), settings, write=False)
-    with pytest.raises((StoreUnavailable, dialect.sqlite3.OperationalError)):
+    with pytest.raises((StoreUnavailable, sqlite3.OperationalError)):
         reader.call(Work(put, {"name": "a"}))
     reader.close()
 

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from jobroom.errors import StoreUnavailable
 from jobroom.settings import JobLibSettings
 from jobroom.store import state
-from jobroom.store.dialect import SQLiteFile
+from jobroom.store.sqlite_file import SQLiteFile
 from jobroom.store.lane import Lane, Work
 from jobroom.store.statement import Statement
 from jobroom.store.transaction import Transaction

@@ -42,10 +42,19 @@ PLAINLY = [
 ]
 
 HOT: dict[str, tuple[Statement, list[str]]] = {
-    "insert": (tasks._INSERT, ["job USING INTEGER PRIMARY KEY"]),
+    "insert": (tasks._ADD, ["job USING INTEGER PRIMARY KEY"]),
+    "insert, telling": (tasks._ADD_TELLING, ["job USING INTEGER PRIMARY KEY"]),
+    "insert in turn": (tasks._ADD_IN_TURN, ["fair_turn USING", "(job_seq=? AND priority=?"]),
     "by idempotency key": (tasks._BY_KEY, ["ix_task_idempotency (created_by_id=? AND"]),
     "free a key": (tasks._FORGET_KEY, [BY_SEQ]),
-    "fair turn, served": (turns._NOW_SERVED, ["ix_task_ready (job_seq=? AND priority=?"]),
+    "fair turn": (
+        turns.TAKE,
+        [
+            "ix_task_ready (job_seq=? AND priority=?",
+            "ix_fair_turn_next (job_seq=? AND priority=?)",
+            "ix_task_idempotency (created_by_id=? AND",
+        ],
+    ),
     "claim": (claims._CLAIM, [BY_SEQ, LINKS, "ahead USING INDEX ix_task_ready (job_seq=?)"]),
     "claim and start": (claims._CLAIM_AND_START, [BY_SEQ, LINKS, "ix_task_ready (job_seq=?)"]),
     "claim plainly": (claims._CLAIM_PLAINLY, PLAINLY),
@@ -57,6 +66,16 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
         claims._WAITED_FOR,
         [LINKS, "ix_task_ready (job_seq=?)", "ix_task_delayed (job_seq=? AND run_at<?)"],
     ),
+    "idle": (
+        claims._IDLE,
+        [
+            f"worker USING INDEX sqlite_autoindex_worker_1 {BY_ID}",
+            LINKS,
+            "ix_task_ready (job_seq=?)",
+            "ix_task_delayed (job_seq=? AND run_at<?)",
+            "ix_task_held (worker_id=?)",
+        ],
+    ),
     "start": (reports.START, [f"task USING INDEX sqlite_autoindex_task_1 {BY_ID}"]),
     "progress": (reports.NOTE_PROGRESS, [f"sqlite_autoindex_task_1 {BY_ID}"]),
     "complete": (reports.COMPLETE, [f"sqlite_autoindex_task_1 {BY_ID}"]),
@@ -67,6 +86,20 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
     "requeue": (reports._REQUEUE, [BY_SEQ]),
     "retry": (reports._RETRY, [BY_SEQ]),
     "get": (tasks._GET, [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "get with its place": (
+        tasks._GET_PLACED,
+        [
+            f"sqlite_autoindex_task_1 {BY_ID}",
+            *(
+                f"ix_task_ready (job_seq=? AND {rest})"
+                for rest in (
+                    "priority>?",
+                    "priority=? AND turn<?",
+                    "priority=? AND turn=? AND seq<?",
+                )
+            ),
+        ],
+    ),
     "queue position": (
         tasks._POSITION,
         [
@@ -80,6 +113,8 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
     "remove old": (overdue._REMOVE, [BY_SEQ, "ix_task_due (status=? AND due_at>? AND due_at<?)"]),
     "beat": (workers._BEAT, [f"worker USING INDEX sqlite_autoindex_worker_1 {BY_ID}"]),
     "touch": (workers._TOUCH, [f"sqlite_autoindex_worker_1 {BY_ID}"]),
+    "touch a speaker": (workers.TOUCH_SPEAKER, [f"sqlite_autoindex_worker_1 {BY_ID}"]),
+    "touch a holder": (workers.TOUCH_HOLDER, [f"worker_1 {BY_ID}", f"task_1 {BY_ID}"]),
     "stale workers": (workers._STALE, ["ix_worker_beat (last_heartbeat<?)"]),
     "vanished workers": (workers._HELD_BY_NOBODY, [f"sqlite_autoindex_worker_1 {BY_ID}"]),
     "notices": (notices._LIST, ["notice USING INDEX sqlite_autoindex_notice_1 (worker_id=?)"]),
@@ -115,7 +150,6 @@ for count in (1, len(STATUSES)):
 SORTS = "USE TEMP B-TREE FOR ORDER BY"
 ALLOWED: dict[str, tuple[str, str]] = {
     # name of the statement: what its plan may hold besides searches, and why that is bounded
-    "fair turn, served": ("SCAN CONSTANT ROW", "one row made of two subqueries"),
     "claim": (SORTS, "the heads: one row for each job of the worker"),
     "claim and start": (SORTS, "the heads: one row for each job of the worker"),
     "claim plainly": (SORTS, "the heads: one row for each job of the worker"),
@@ -190,7 +224,7 @@ def _task(n: int) -> tuple[int, str, str | None, int | None]:
 
 
 def plan_of(queue: JobQueue, statement: Statement) -> list[str]:
-    text = statement.compiled(queue.database.dialect).text
+    text = statement.compiled(queue.database.spelling).text
     parameters = (1,) * text.count("?")
     rows = queue.writer._connection.execute(f"EXPLAIN QUERY PLAN {text}", parameters)
     return [row[3] for row in rows]
@@ -202,7 +236,7 @@ def test_a_hot_statement_only_searches(populated: JobQueue, name: str) -> None:
     allowed = ALLOWED.get(name, ("", ""))[0]
     plan = plan_of(populated, HOT[name][0])
     others = [line for line in plan if not MARKS.match(line) and line != allowed]
-    if name.startswith(("page", "count", "queue position")):
+    if name.startswith(("page", "count", "queue position", "get with")):
         others = [line for line in others if not OF_A_PAGE.fullmatch(line)]
     assert others == []
 

@@ -72,10 +72,10 @@ def sweep() -> None:
     with _one_sentence_errors():
         from jobroom.service.queue import JobQueue
         from jobroom.settings import read_settings
-        from jobroom.store import dialect
+        from jobroom.store import sqlite_file
 
         settings = read_settings()
-        path = dialect.sqlite_path(settings.database_url)
+        path = sqlite_file.sqlite_path(settings.database_url)
         # Opening would make it, and a cron job in the wrong folder would be content for ever.
         # Path.exists would raise where one may not look; opening says that in a sentence.
         if os.access(path.parent, os.X_OK) and not os.path.exists(path):  # noqa: PTH110
@@ -118,9 +118,9 @@ def _saying_what_to_check(location: str) -> Iterator[None]:
     try:
         yield
     except StoreUnavailable as error:
-        from jobroom.store import dialect
+        from jobroom.store import sqlite_file
 
-        message = f"The database {location} cannot be written: {dialect.CHECK}."
+        message = f"The database {location} cannot be written: {sqlite_file.CHECK}."
         raise StoreUnavailable(message) from error
 
 

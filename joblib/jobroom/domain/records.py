@@ -13,6 +13,9 @@ MICROSECONDS = 1_000_000
 KEY_LIFE = 24 * 3600 * MICROSECONDS
 """How long an idempotency key is remembered, by the store's clock (rules, *Idempotency*)."""
 
+NOTICE_LIFE = 600 * MICROSECONDS
+"""How long a worker is told to stop a task that it does not report on (rules, *Cancel*)."""
+
 
 class Caller(NamedTuple):
     """Who asks: what a verified token says. ``rooms`` None means every room."""

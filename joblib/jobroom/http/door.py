@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from jobroom.http.grouping import Grouping
+from jobroom.http import grouping
 from jobroom.http.taskwatch import TaskWatch
 from jobroom.service import payloads
 from jobroom.store.lane import Work
@@ -125,6 +125,6 @@ class Door:
             # A new loop in the same process: warm calls on Lambda after a foreign asyncio.run.
             self._loop, self.is_stopping = loop, False
             self.held.clear()
-            self._writes = Grouping(self.queue.writer, loop)
+            self._writes = grouping.for_lane(self.queue.writer, loop)
             self.watch.enter(loop)
         return loop

@@ -11,17 +11,36 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from jobroom.store.lane import LARGEST_GROUP, LONGEST_PAUSE_SECONDS
+from jobroom.store.lane import LARGEST_GROUP, LONGEST_PAUSE_SECONDS, Lane
 
 if TYPE_CHECKING:
     import asyncio
 
-    from jobroom.store.lane import Lane, Work
+    from jobroom.store.lane import Work
+    from jobroom.store.remote_lane import RemoteLane
 
 PATIENCE_TURNS = 200
 """So many times a busy lane is tried from the loop before its own thread waits for it instead."""
 GATHERING_TURNS = 8
 """So many turns of the loop a group grows, as long as each brings it something."""
+
+
+def for_lane(lane: Lane | RemoteLane, loop: asyncio.AbstractEventLoop) -> Grouping | Posting:
+    """The way of writes to a lane: on the loop, where its statements take microseconds."""
+    return Grouping(lane, loop) if isinstance(lane, Lane) else Posting(lane, loop)
+
+
+class Posting:
+    """The writes of one event loop to a store across a network: each waits in a thread."""
+
+    def __init__(self, lane: RemoteLane, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.add = lane.post
+
+    def mailbox(self, works: list[Work]) -> None:
+        """Called on the thread that has answered these."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(settle, works)
 
 
 class Grouping:

@@ -12,6 +12,7 @@ from jobroom.service import workers as crew
 from jobroom.service.use_case import reads, writes
 from jobroom.store import claims, jobs, notices, reports, workers
 from jobroom.store.lane import Parked, Refused
+from jobroom.store.session import Contended
 from jobroom.store.transaction import Transaction
 
 MOST_SKIPPED = 1000
@@ -50,7 +51,8 @@ def claim_tasks(
     kept instead until something is. Repeating a ``request_id`` gives what it gave before.
     Raises WorkerNotFound and Forbidden.
     """
-    wish = Wish(caller, worker_id or caller.identity, (), limit, start, request_id)
+    # A claim whose answer is lost on the way from the store is found again by the token.
+    wish = Wish(caller, worker_id or caller.identity, (), limit, start, request_id or tx.token)
     claimed = claim(tx, wish)
     if not claimed and wait:
         linked = tuple(jobs.linked_to(tx, wish.worker_id))
@@ -62,13 +64,29 @@ def claim(tx: Transaction, wish: Wish) -> list[TaskView]:
     """Claim, or give again what an earlier claim of the same ``request_id`` holds."""
     if wish.limit == 1 and (plain := claim_plainly(tx, wish)):
         return [plain]
+    if is_idle(tx, wish):
+        return []
     crew.speak_for(tx, wish.caller, wish.worker_id)
     return claimed_before(tx, wish) or take(tx, wish)
 
 
+def is_idle(tx: Transaction, wish: Wish) -> bool:
+    """Whether there is nothing at all for this worker, by one query; most empty claims go so."""
+    heard = claims.idle_since(
+        tx,
+        worker_id=wish.worker_id,
+        identity=wish.caller.identity,
+        request_id=wish.request_id,
+    )
+    if heard is None:
+        return False
+    workers.note_heard(tx, worker_id=wish.worker_id, last=heard)
+    return True
+
+
 def claimed_before(tx: Transaction, wish: Wish) -> list[TaskView]:
     """What the worker still holds of an earlier claim with this ``request_id``."""
-    if wish.request_id is None:
+    if wish.request_id is None or (wish.request_id == tx.token and not tx.is_repeat):
         return []
     before = claims.claimed_by_request(tx, worker_id=wish.worker_id, request_id=wish.request_id)
     return [leased(tx, found) for found in before if _can_be_run(found, started=True)]
@@ -103,6 +121,8 @@ def take(tx: Transaction, wish: Wish) -> list[TaskView]:
         if found is None:
             dead = _end_dead_heads(tx, wish.worker_id)
             if not dead and not more_are_due:
+                if not claimed:
+                    _check_not_passed_over(tx, wish.worker_id)
                 break
             more_are_due = _promote(tx, wish.worker_id) if not dead else more_are_due
             skipped += dead
@@ -115,6 +135,12 @@ def take(tx: Transaction, wish: Wish) -> list[TaskView]:
             StoreUnavailable("Many tasks that cannot be run were cleared away; claim again.")
         )
     return claimed
+
+
+def _check_not_passed_over(tx: Transaction, worker_id: str) -> None:
+    """An empty claim must be true: what others held just then may be free, or taken, by now."""
+    if tx.skips_locked and claims.has_claimable(tx, worker_id):
+        raise Contended
 
 
 def _accept(tx: Transaction, found: TaskView, wish: Wish) -> TaskView | None:

@@ -11,6 +11,7 @@ from jobroom.service.waiting import WaitingClaims
 from jobroom.service.watching import Watcher
 from jobroom.store import dialect, migrate
 from jobroom.store.lane import Hooks, Lane, Work
+from jobroom.store.remote_lane import RemoteLane
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,21 +75,25 @@ class JobQueue(Hooks):
         self.waiting = WaitingClaims()
         self.database = dialect.open_database(settings)
         migrate.prepare(self.database)
-        self.writer = Lane(
+        self.writer = self._lane(write=True)
+        self.reader = self._lane(write=False)
+        self._watcher = Watcher(self)
+
+    def _lane(self, *, write: bool) -> Lane | RemoteLane:
+        kind = Lane if self.database.is_at_hand else RemoteLane
+        return kind(
             self.database,
-            settings,
-            write=True,
-            hooks=self,
+            self.settings,
+            write=write,
+            hooks=self if write else None,
             clock_offset=lambda: self.clock_offset,
         )
-        self.reader = Lane(
-            self.database, settings, write=False, clock_offset=lambda: self.clock_offset
-        )
-        self._watcher = Watcher(self)
 
     @classmethod
     def open(cls, settings: JobLibSettings, *, clock_offset: int = 0) -> JobQueue:
         """Open the database that the settings name, made and upgraded if it is a local file.
+
+        That of a server is neither: ``jobroom db upgrade`` does both.
 
         Raises ConfigurationError with one sentence on what to do.
         """
@@ -105,6 +110,7 @@ class JobQueue(Hooks):
         self._watcher.stop()
         self.writer.close()
         self.reader.close()
+        self.database.close()
 
     def run(
         self,
@@ -135,7 +141,7 @@ class JobQueue(Hooks):
             while time.monotonic() < deadline:
                 done = self.run(step)
                 total = sweeping.add(total, done)
-                if sweeping.rows_of(done) < sweeping.BATCH:
+                if sweeping.rows_of(done) < self.database.batch:
                     break
         self.run(sweeping.finish_sweep)
         return total
@@ -160,6 +166,24 @@ class JobQueue(Hooks):
         """Claim for those who wait, inside the transaction that made something claimable."""
         if self.waiting:
             self.waiting.serve(tx, served)
+
+    def mark(self) -> int:
+        """What has been offered so far to those who wait."""
+        return self.waiting.mark()
+
+    def offered(self, tx: Transaction) -> list[int]:
+        """The jobs at which those who wait should try again, now that this is committed."""
+        for worker_id, job_seq in tx.joined:
+            self.waiting.join(worker_id, job_seq)
+        return self.waiting.offer(tx.claimable) if tx.claimable else []
+
+    def missed(self, work: Work) -> list[int]:
+        """The jobs that got something while this claim was on its way to wait for it."""
+        return self.waiting.missed(work)
+
+    def next_waiting(self, job_seq: int) -> Work | None:
+        """The claim that waits longest at a job, to be tried again."""
+        return self.waiting.take_first(job_seq)
 
     def committed(self, tx: Transaction) -> None:
         """Tell those who wait for a task what has changed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobroom.domain import damage
-from jobroom.domain.lifecycle import HELD, TaskStatus, is_terminal
+from jobroom.domain.lifecycle import HELD, TaskStatus
 from jobroom.domain.records import MICROSECONDS, Caller, TaskView
 from jobroom.errors import Forbidden, InvalidTaskTransition
 from jobroom.service import access, registration
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 @reads
 def get_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
     """A task with its place in the queue and the end of its lease. Raises TaskNotFound."""
-    found = tasks.get(tx, task_id)
+    found = tasks.get_placed(tx, task_id)
     if found is None or not access.sees_task(caller, found[0].task, found[2]):
         raise access.task_not_found(task_id)
     view, last_beat, _ = found
-    return _seen(tx, view, last_beat)
+    if last_beat is None or view.task.status not in HELD:
+        return view
+    lease = last_beat + int(tx.settings.worker_timeout_seconds * MICROSECONDS)
+    return view._replace(lease_expires_at=lease)
 
 
 @reads
@@ -119,16 +122,3 @@ def retry_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
     if ready:
         tx.claimable[task.job_seq] = None
     return done
-
-
-def _seen(tx: Transaction, view: TaskView, last_beat: int | None) -> TaskView:
-    lease = None
-    if last_beat is not None and view.task.status in HELD:
-        lease = last_beat + int(tx.settings.worker_timeout_seconds * MICROSECONDS)
-    return _placed(tx, view)._replace(lease_expires_at=lease)
-
-
-def _placed(tx: Transaction, view: TaskView) -> TaskView:
-    if is_terminal(view.task.status):
-        return view
-    return view._replace(queue_position=tasks.queue_position(tx, view.task))

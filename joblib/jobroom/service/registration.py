@@ -75,6 +75,7 @@ def register_job(
     names.check_name(spec.name)
     access.check_room(caller, room_id)
     access.check_admin_for_global(caller, room_id, "Registering a job")
+    tx.serialize()
     if worker_id is not None:
         crew.check_owner(tx, caller, worker_id)
     found = jobs.get(tx, room_id=room_id, category=spec.category, name=spec.name)

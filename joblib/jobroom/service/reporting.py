@@ -166,7 +166,8 @@ def _answer_other(
         mine = mine or task.created_by_id == caller.identity
     # Whose it was cannot be told any more: a lost worker's report is late (409), not forbidden.
     was_lost = holder is None and task.status not in HELD and task.attempt > 0
-    if (mine or (was_lost and report.status != TaskStatus.CANCELLED)) and _is_repeat(task, report):
+    may_repeat = mine or (was_lost and report.status != TaskStatus.CANCELLED)
+    if may_repeat and _is_repeat(task, report, answer_lost=tx.is_repeat):
         return _repeated(tx, caller, view, report, is_admin=admin), task.worker_id
     # Who names an earlier attempt may have held it: that report is late (409), not forbidden.
     is_late = report.attempt is not None and report.attempt < task.attempt
@@ -183,8 +184,12 @@ def _answer_other(
     return done, task.worker_id
 
 
-def _is_repeat(task: Task, report: Report) -> bool:
-    """Whether this very report is what the row already says (rules, *Reports*)."""
+def _is_repeat(task: Task, report: Report, *, answer_lost: bool) -> bool:
+    """Whether this very report is what the row already says (rules, *Reports*).
+
+    ``answer_lost``: it may have been taken a moment ago, and its answer lost on the way from the
+    store; it needs no attempt to be known by.
+    """
     if report.attempt not in (None, task.attempt):
         return False
     if task.worker_id is not None and report.worker_id not in (None, task.worker_id):
@@ -193,7 +198,11 @@ def _is_repeat(task: Task, report: Report) -> bool:
         return task.status == TaskStatus.RUNNING
     if report.status == TaskStatus.CANCELLED:
         return task.status == TaskStatus.CANCELLED
-    if report.attempt is None or (report.error, report.result) != (task.error, task.result):
+    if answer_lost and report.status == task.status == TaskStatus.PENDING:
+        return True
+    if report.attempt is None and not answer_lost:
+        return False
+    if (report.error, report.result) != (task.error, task.result):
         return False
     retried = task.status == TaskStatus.PENDING and task.error is not None
     return task.status == report.status or (report.status == TaskStatus.FAILED and retried)
@@ -303,6 +312,8 @@ def _with_next(
     is_repeat = not _has_just_changed(tx, done)
     if not is_repeat and (plain := claiming.claim_plainly(tx, wish)):
         return Reported(done, plain)
+    if not is_repeat and claiming.is_idle(tx, wish):
+        return Reported(done)
     if workers.speaking(tx, worker_id=speaker, identity=caller.identity) is None:
         return Reported(done)
     # A repeat takes nothing new: the report that ended the task has claimed already.

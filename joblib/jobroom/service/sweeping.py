@@ -1,6 +1,6 @@
 """The sweep: one bounded pass over what nobody reports (contract, *The sweep*).
 
-Each step is a transaction of its own over at most ``BATCH`` rows, guarded row by row, so a sweep
+Each step is a transaction of its own over at most ``tx.batch`` rows, guarded row by row, so a sweep
 may run twice at once and be cut off anywhere.
 """
 
@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 
 from jobroom.domain import damage
 from jobroom.domain.lifecycle import TERMINAL, TaskStatus
-from jobroom.domain.records import MICROSECONDS, SweepReport, Worker
+from jobroom.domain.records import MICROSECONDS, NOTICE_LIFE, SweepReport, Worker
 from jobroom.service import claiming, losing
 from jobroom.service.use_case import UseCase, writes
-from jobroom.service.workers import NOTICE_LIFE, alive_after
+from jobroom.service.workers import alive_after
 from jobroom.store import jobs, notices, overdue, reports, state, workers
 from jobroom.store.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BATCH = 100
 OUTAGE_INTERVALS = 3
 """A sweep that comes so many intervals after the last one follows an outage: it fails nobody."""
 
@@ -73,6 +72,7 @@ def _judges(rule: Callable[[Transaction], SweepReport]) -> UseCase[[], SweepRepo
     """A step that fails somebody, and after an outage nobody."""
 
     def guarded(tx: Transaction) -> SweepReport:
+        tx.serialize()
         if _comes_late(tx):
             return SweepReport()
         done = rule(tx)
@@ -86,6 +86,7 @@ def _tidies(rule: Callable[[Transaction], SweepReport]) -> UseCase[[], SweepRepo
     """A step that fails nobody for being late."""
 
     def marked(tx: Transaction) -> SweepReport:
+        tx.serialize()
         if not _comes_late(tx):
             state.put(tx, state.SWEPT_AT, tx.now)
         return rule(tx)
@@ -98,8 +99,8 @@ def lose_workers(tx: Transaction) -> SweepReport:
     """(1) Workers whose last heartbeat is too old, and what they hold."""
     before = alive_after(tx)
     lost = requeued = failed = 0
-    for worker in workers.list_stale(tx, before=before, limit=BATCH):
-        if requeued + failed >= BATCH:
+    for worker in workers.list_stale(tx, before=before, limit=tx.batch):
+        if requeued + failed >= tx.batch:
             break
         if not workers.put_to_sleep(tx, worker_id=worker.id, before=before):
             continue
@@ -109,7 +110,7 @@ def lose_workers(tx: Transaction) -> SweepReport:
             tx,
             worker.id,
             why=f"sent no heartbeat for {timeout:g} s",
-            most=BATCH - requeued - failed,
+            most=tx.batch - requeued - failed,
         )
         _let_go(tx, worker)
         lost += 1
@@ -130,13 +131,13 @@ def _let_go(tx: Transaction, worker: Worker) -> None:
 def free_tasks_of_vanished(tx: Transaction) -> SweepReport:
     """(2) Tasks held by workers that no longer exist."""
     requeued = failed = 0
-    for worker_id in workers.list_vanished(tx, limit=BATCH):
+    for worker_id in workers.list_vanished(tx, limit=tx.batch):
         outcome = losing.lose_tasks(
-            tx, worker_id, why="no longer exists", most=BATCH - requeued - failed
+            tx, worker_id, why="no longer exists", most=tx.batch - requeued - failed
         )
         requeued += outcome.requeued
         failed += outcome.failed
-        if requeued + failed >= BATCH:
+        if requeued + failed >= tx.batch:
             break
     return SweepReport(requeued_tasks=requeued, failed_tasks=failed)
 
@@ -146,7 +147,7 @@ def end_overdue(tx: Transaction) -> SweepReport:
     """(3) Held tasks past their own timeout: that task alone is lost, its worker stays."""
     ends: list[bool | None] = []
     for status in (TaskStatus.RUNNING, TaskStatus.CLAIMED):
-        for found in overdue.list_due(tx, status=status, limit=BATCH - len(ends)):
+        for found in overdue.list_due(tx, status=status, limit=tx.batch - len(ends)):
             why = f"Task timed out while {status} by worker {found.task.worker_id}"
             ends.append(losing.take_away(tx, found.task, why=why))
     requeued, failed = ends.count(True), ends.count(False)
@@ -160,7 +161,7 @@ def end_expired(tx: Transaction) -> SweepReport:
     """(3) Pending tasks that nobody started before their ``expires_at``."""
     expired = 0
     for status in (TaskStatus.PENDING, TaskStatus.BLOCKED):
-        for found in overdue.list_due(tx, status=status, limit=BATCH - expired):
+        for found in overdue.list_due(tx, status=status, limit=tx.batch - expired):
             expired += reports.fail(tx, found.task, error=claiming.EXPIRED) is not None
     return SweepReport(expired_tasks=expired)
 
@@ -169,7 +170,7 @@ def end_expired(tx: Transaction) -> SweepReport:
 def fail_unreachable(tx: Transaction) -> SweepReport:
     """(3) Damaged rows that would stay for ever: of a job, or in a state, that there is not."""
     failed = 0
-    while failed < BATCH and (unreachable := overdue.list_nowhere(tx, limit=BATCH - failed)):
+    while failed < tx.batch and (unreachable := overdue.list_nowhere(tx, limit=tx.batch - failed)):
         for found in unreachable:
             error = f"{damage.STORY} ({damage.flaw(found.task)}). Submit it again."
             reports.fail(tx, found.task, error=error)
@@ -180,7 +181,7 @@ def fail_unreachable(tx: Transaction) -> SweepReport:
 @_tidies
 def hide_orphans(tx: Transaction) -> SweepReport:
     """(4) Jobs with no live worker and no unfinished task: hidden from lists."""
-    hidden = sum(jobs.hide_if_orphan(tx, seq) for seq in jobs.list_orphans(tx, limit=BATCH))
+    hidden = sum(jobs.hide_if_orphan(tx, seq) for seq in jobs.list_orphans(tx, limit=tx.batch))
     return SweepReport(hidden_jobs=hidden)
 
 
@@ -189,8 +190,8 @@ def remove_old(tx: Transaction) -> SweepReport:
     """(6) Finished tasks past their retention, and notices that nobody asked for."""
     removed = 0
     for status in sorted(TERMINAL):
-        removed += overdue.remove_past_retention(tx, status=status, limit=BATCH - removed)
-    notices.drop_old(tx, before=tx.now - NOTICE_LIFE, limit=BATCH)
+        removed += overdue.remove_past_retention(tx, status=status, limit=tx.batch - removed)
+    notices.drop_old(tx, before=tx.now - NOTICE_LIFE, limit=tx.batch)
     return SweepReport(removed_tasks=removed)
 
 

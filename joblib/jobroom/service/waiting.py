@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from jobroom.store.transaction import Transaction
 
 
+MOST_OFFERS = 10_000
+"""So many jobs are remembered for claims that look while something comes."""
+
+
 class WaitingClaims:
     """The parked claims of this process; the wish of each is ``work.wish``.
 
@@ -28,6 +32,8 @@ class WaitingClaims:
         self._by_job: dict[int, dict[Work, None]] = {}
         self._by_worker: dict[str, dict[Work, None]] = {}
         self._serving: Work | None = None
+        self._offers = 0
+        self._offered: dict[int, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_worker)
@@ -39,8 +45,16 @@ class WaitingClaims:
                 return False
             self._by_worker.setdefault(work.wish.worker_id, {})[work] = None
             for job_seq in work.wish.job_seqs:
-                self._by_job.setdefault(job_seq, {})[work] = None
+                self._line_up(work, job_seq)
             return True
+
+    def _line_up(self, work: Work, job_seq: int) -> None:
+        """Wait at a job; one that tried, and got nothing, has its old place again."""
+        line = self._by_job.setdefault(job_seq, {})
+        last = next(reversed(line), work)
+        line[work] = None
+        if last.since > work.since:
+            self._by_job[job_seq] = dict.fromkeys(sorted(line, key=lambda each: each.since))
 
     def withdraw(self, work: Work) -> bool:
         """Stop waiting; False if the claim is not parked: its answer is on the way.
@@ -73,6 +87,39 @@ class WaitingClaims:
             while (work := self._first(job_seq)) is not None:
                 if not self._serve(tx, work, served):
                     break
+
+    def mark(self) -> int:
+        """A number that rises with each offer."""
+        return self._offers
+
+    def offer(self, job_seqs: Iterable[int]) -> list[int]:
+        """These jobs got something: those of them at which a claim waits.
+
+        A claim that looked before and parks after would miss it: ``missed`` tells.
+        """
+        with self._lock:
+            self._offers += 1
+            if len(self._offered) > MOST_OFFERS:
+                self._offered.clear()
+            self._offered.update(dict.fromkeys(job_seqs, self._offers))
+            return [job_seq for job_seq in job_seqs if job_seq in self._by_job]
+
+    def missed(self, work: Work) -> list[int]:
+        """The jobs of a parked claim that were offered after it had begun to look."""
+        with self._lock:
+            return [
+                job_seq
+                for job_seq in work.wish.job_seqs
+                if self._offered.get(job_seq, 0) > work.mark
+            ]
+
+    def take_first(self, job_seq: int) -> Work | None:
+        """The claim that waits longest at a job; it waits no more, but is to be tried again."""
+        with self._lock:
+            work = next(iter(self._by_job.get(job_seq, ())), None)
+            if work is not None:
+                self._remove(work)
+            return work
 
     def workers(self) -> list[str]:
         """The ids of the workers with a waiting claim."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jobroom.domain import names
-from jobroom.domain.records import MICROSECONDS, Caller, Worker, WorkerView
+from jobroom.domain.records import MICROSECONDS, NOTICE_LIFE, Caller, Worker, WorkerView
 from jobroom.errors import Forbidden, WorkerNotFound
 from jobroom.service import access, losing
 from jobroom.service.use_case import reads, writes
 from jobroom.store import jobs, notices, rosters
 from jobroom.store import workers as rows
 from jobroom.store.transaction import Transaction
-
-NOTICE_LIFE = 600 * MICROSECONDS
-"""How long a worker is told to stop a task that it does not report on (rules, *Cancel*)."""
 
 
 class Heartbeat(NamedTuple):
@@ -33,7 +30,7 @@ def alive_after(tx: Transaction) -> int:
 def create_worker(tx: Transaction, *, caller: Caller, name: str | None) -> WorkerView:
     """Make an instance worker: a UUID owned by the caller's identity."""
     made = Worker(
-        id=names.new_uuid7(),
+        id=tx.token or names.new_uuid7(),
         identity=caller.identity,
         kind="instance",
         state="active",
@@ -51,9 +48,10 @@ def heartbeat(tx: Transaction, *, caller: Caller, worker_id: str) -> Heartbeat:
 
     Raises WorkerNotFound (swept or deleted: register again) and Forbidden (somebody else's).
     """
-    worker = rows.beat(tx, worker_id=worker_id, identity=caller.identity)
-    if worker is None:
-        worker = _wake(tx, _not_active(tx, caller, worker_id))
+    beat = rows.beat(tx, worker_id=worker_id, identity=caller.identity)
+    if beat is not None:
+        return Heartbeat(*beat)
+    worker = _wake(tx, _not_active(tx, caller, worker_id))
     return Heartbeat(worker, notices.list_for(tx, worker_id=worker.id, since=tx.now - NOTICE_LIFE))
 
 
@@ -65,6 +63,7 @@ def delete_worker(tx: Transaction, *, caller: Caller, worker_id: str) -> None:
         raise _worker_not_found(worker_id)
     if worker.identity != caller.identity and not access.is_admin_everywhere(caller):
         raise _not_yours(worker_id)
+    tx.serialize()
     losing.lose_tasks(tx, worker.id, why="was deleted", most=None)
     left = jobs.unlink_all(tx, worker.id)
     if worker.kind == "identity":
@@ -156,6 +155,7 @@ def _not_active(tx: Transaction, caller: Caller, worker_id: str) -> Worker:
 
 def _wake(tx: Transaction, worker: Worker) -> Worker:
     """A sleeping worker is back, and so are the jobs that were hidden for want of it."""
+    tx.serialize()
     rows.wake(tx, worker.id)
     for job_seq in jobs.linked_to(tx, worker.id):
         jobs.show(tx, job_seq)

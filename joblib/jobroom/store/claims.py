@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, exists, func, not_, or_, select, update
+from sqlalchemy import Text, bindparam, exists, func, not_, or_, select, update
 
 from jobroom.domain.records import TaskView
+from jobroom.store import workers
 from jobroom.store.schema import job, task, worker, worker_job_link
 from jobroom.store.statement import Statement, literal
 from jobroom.store.views import (
@@ -14,6 +15,7 @@ from jobroom.store.views import (
     HOLDER_HEARD,
     NEXT_VERSION,
     SOUND_VIEW,
+    TIME,
     VIEW,
     after,
     changed,
@@ -78,6 +80,13 @@ def _is_due(job_seq: ColumnElement[int]) -> tuple[ColumnElement[bool], ...]:
 
 _IS_DUE = _is_due(worker_job_link.c.job_seq)
 _served = task.alias("served")
+_IS_REPEAT = exists(
+    select(literal(1)).where(
+        _served.c.worker_id == bindparam("worker_id"),
+        _served.c.status.in_([literal("claimed"), literal("running")]),
+        _served.c.claim_request_id == bindparam("request_id", type_=Text),
+    )
+)
 _PLAIN = (
     exists(
         select(literal(1)).where(
@@ -94,18 +103,7 @@ _PLAIN = (
             )
         )
     ),
-    or_(
-        bindparam("request_id").is_(None),
-        not_(
-            exists(
-                select(literal(1)).where(
-                    _served.c.worker_id == bindparam("worker_id"),
-                    _served.c.status.in_([literal("claimed"), literal("running")]),
-                    _served.c.claim_request_id == bindparam("request_id"),
-                )
-            )
-        ),
-    ),
+    or_(bindparam("request_id", type_=Text).is_(None), not_(_IS_REPEAT)),
 )
 """The worker is there and the caller's own, nothing has just become due, this is no repeat."""
 
@@ -144,7 +142,7 @@ def _claim(*guards: ColumnElement[bool], start: bool) -> Statement:
             version=NEXT_VERSION,
             **moved,
         )
-        .returning(*SOUND_VIEW, *((HOLDER_HEARD,) if guards else ()))
+        .returning(*SOUND_VIEW, *((HOLDER_HEARD, TIME) if guards else ()))
     )
 
 
@@ -163,7 +161,7 @@ def claim_next(
     name the task is damaged (``SOUND_VIEW``).
     """
     statement = _CLAIM_AND_START if start else _CLAIM
-    return changed(tx, statement, worker_id=worker_id, request_id=request_id, now=tx.now)
+    return changed(tx, statement, worker_id=worker_id, request_id=request_id)
 
 
 def claim_plainly(
@@ -177,10 +175,11 @@ def claim_plainly(
     return changed_of_holder(
         tx,
         _CLAIM_AND_START_PLAINLY if start else _CLAIM_PLAINLY,
+        sparing=(workers.TOUCH_SPEAKER,),
         worker_id=worker_id,
         identity=identity,
         request_id=request_id,
-        now=tx.now,
+        fresh=workers.fresh_for(tx),
     )
 
 
@@ -199,7 +198,7 @@ _PROMOTE = Statement(
 
 def promote_due(tx: Transaction, *, worker_id: str, limit: int = 100) -> int:
     """Make claimable what has become due in the worker's jobs, a bounded number."""
-    return tx.change(_PROMOTE, worker_id=worker_id, now=tx.now, limit=limit)
+    return tx.change(_PROMOTE, worker_id=worker_id, limit=limit)
 
 
 _DEAD_HEADS = Statement(
@@ -218,7 +217,7 @@ _DEAD_HEADS = Statement(
 
 def dead_heads(tx: Transaction, worker_id: str) -> list[TaskView]:
     """First tasks of the worker's jobs that nobody started in time, or that say they ended."""
-    return [view(row) for row in tx.rows(_DEAD_HEADS, worker_id=worker_id, now=tx.now)]
+    return [view(row) for row in tx.rows(_DEAD_HEADS, worker_id=worker_id)]
 
 
 _CLAIMED_BY_REQUEST = Statement(
@@ -254,7 +253,42 @@ _WAITED_FOR = Statement(
 
 def has_claimable(tx: Transaction, worker_id: str) -> bool:
     """Whether a claim by this worker would find something (or something that has expired)."""
-    return tx.row(_WAITED_FOR, worker_id=worker_id, now=tx.now) is not None
+    return tx.row(_WAITED_FOR, worker_id=worker_id) is not None
+
+
+_IDLE = Statement(
+    select(worker.c.last_heartbeat, TIME).where(
+        worker.c.id == bindparam("worker_id"),
+        worker.c.state == literal("active"),
+        worker.c.identity == bindparam("identity"),
+        not_(
+            exists(
+                select(literal(1)).where(
+                    worker_job_link.c.worker_id == bindparam("worker_id"),
+                    or_(
+                        _HEAD_OF_JOB.is_not(None),
+                        exists(select(literal(1)).where(*_IS_DUE).correlate(worker_job_link)),
+                    ),
+                )
+            )
+        ),
+        not_(_IS_REPEAT),
+    )
+)
+
+
+def idle_since(
+    tx: Transaction, *, worker_id: str, identity: str, request_id: str | None
+) -> int | None:
+    """When a worker for whom there is nothing at all was heard of last; None: look closer.
+
+    It is there and the caller's own, none of its jobs has anything, and this is no repeat.
+    """
+    row = tx.glance(_IDLE, worker_id=worker_id, identity=identity, request_id=request_id)
+    if row is None:
+        return None
+    tx.learn(row[1])
+    return int(row[0])
 
 
 _FIRST_READY = Statement(_first_ready(bindparam("job_seq")))
@@ -265,5 +299,5 @@ def is_claimable(tx: Transaction, job_seq: int) -> bool:
     """Whether a job has something to claim, now or by now (or something that has expired)."""
     return (
         tx.row(_FIRST_READY, job_seq=job_seq) is not None
-        or tx.row(_FIRST_DUE, job_seq=job_seq, now=tx.now) is not None
+        or tx.row(_FIRST_DUE, job_seq=job_seq) is not None
     )

@@ -100,7 +100,7 @@ _ADD_SCHEMA = Statement(
 
 def add_schema(tx: Transaction, of: Job) -> None:
     """Keep this version of the job's schema for the tasks that are checked by it."""
-    tx.change(_ADD_SCHEMA, seq=of.seq, schema_version=of.schema_version, schema=of.schema)
+    tx.later(_ADD_SCHEMA, seq=of.seq, schema_version=of.schema_version, schema=of.schema)
 
 
 _LINK = Statement(
@@ -112,7 +112,7 @@ _LINK = Statement(
 
 def link(tx: Transaction, *, worker_id: str, job_seq: int) -> None:
     """Join a worker to a job; a second time changes nothing."""
-    tx.change(_LINK, worker_id=worker_id, job_seq=job_seq)
+    tx.later(_LINK, worker_id=worker_id, job_seq=job_seq)
 
 
 _UNLINK = Statement(
@@ -162,7 +162,7 @@ _SEEN = Statement(
 
 def note_seen(tx: Transaction, *, job_seq: int, at: int) -> None:
     """Remember when a worker of the job that is gone now was last alive."""
-    tx.change(_SEEN, key=job_seq, at=at)
+    tx.later(_SEEN, key=job_seq, at=at)
 
 
 _VISIBLE = (

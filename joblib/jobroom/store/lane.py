@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from jobroom.settings import JobLibSettings
-    from jobroom.store.dialect import Database
+    from jobroom.store.dialect import LocalDatabase
 
     Mailbox = Callable[[list["Work"]], None]
     _Item: TypeAlias = "Work | Callable[[], None]"
@@ -67,6 +67,7 @@ class Work:
         "kwargs",
         "leaving",
         "mailbox",
+        "mark",
         "parked",
         "result",
         "since",
@@ -91,6 +92,8 @@ class Work:
         self.leaving = False
         """Whether who asked waits no more, so that it must not be parked."""
         self.wish: Any = None
+        self.mark = 0
+        """What had been offered to those who wait when the request was begun."""
         self.since = time.monotonic()
 
     def outcome(self) -> Any:
@@ -133,6 +136,22 @@ class Hooks:
     def forget(self, works: list[Work]) -> None:
         """These were parked in a transaction that was rolled back."""
 
+    def mark(self) -> int:
+        """A number that rises with each offer to those who wait."""
+        return 0
+
+    def offered(self, _tx: Transaction) -> list[int]:
+        """What a committed transaction has to offer: the jobs at which somebody waits for it."""
+        return []
+
+    def missed(self, _work: Work) -> list[int]:
+        """The jobs of a parked request that got something while it was looking."""
+        return []
+
+    def next_waiting(self, _job_seq: int) -> Work | None:
+        """The first who waits at the job; not parked any more, to be run again."""
+        return None
+
     def committed(self, tx: Transaction) -> None:
         """The transaction is committed: tell those who wait for what it changed."""
 
@@ -140,9 +159,12 @@ class Hooks:
 class Lane:
     """One connection and the requests that wait for it."""
 
+    is_at_hand = True
+    """Whether statements take microseconds, and may be run on an event loop."""
+
     def __init__(
         self,
-        database: Database,
+        database: LocalDatabase,
         settings: JobLibSettings,
         *,
         write: bool,
@@ -168,7 +190,7 @@ class Lane:
         """Queue a request; its mailbox gets it back when it is committed or refused."""
         if self._closed:
             work.error = StoreUnavailable("The queue is shutting down; try again in a moment.")
-            _deliver([work])
+            deliver([work])
             return
         self._put(work)
 
@@ -237,7 +259,7 @@ class Lane:
             late = list(self._waiting(LARGEST_GROUP))
         for work in late:
             work.error = StoreUnavailable("The queue is shutting down; try again in a moment.")
-        _deliver(late)
+        deliver(late)
 
     def _serve(self, first: _Item) -> None:
         with self._lock:
@@ -253,7 +275,7 @@ class Lane:
             self._lock.release()
         # Only now: whoever is told asks for the lane at once.
         try:
-            _deliver(answered)
+            deliver(answered)
         finally:
             if group.told is not None:
                 group.told()
@@ -267,7 +289,7 @@ class Lane:
                 item()
 
     def _run(self, works: list[Work]) -> None:
-        _deliver(self._conclude(self._open(works, patient=True)))
+        deliver(self._conclude(self._open(works, patient=True)))
 
     def _open(self, works: list[Work], *, patient: bool) -> _Group:
         """Begin, and run the requests; a fault is kept for whoever closes the group.
@@ -371,7 +393,7 @@ def _not_taken() -> StoreUnavailable:
     )
 
 
-def _deliver(works: list[Work]) -> None:
+def deliver(works: list[Work]) -> None:
     """Give each mailbox its works of this group, in one call."""
     by_mailbox: dict[Mailbox, list[Work]] = {}
     for work in works:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobroom.errors import ConfigurationError
 from jobroom.store import schema
-from jobroom.store.dialect import CHECK
 
 if TYPE_CHECKING:
     from alembic.config import Config
-    from sqlalchemy.engine import Engine
 
     from jobroom.store.dialect import Database
 
@@ -23,9 +20,21 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def prepare(database: Database) -> None:
-    """Bring a local SQLite file to ``HEAD``; refuse one that a newer jobroom has written."""
-    if current(database) != HEAD:
+    """See that the database is at ``HEAD``: a local file is brought there, a server's never.
+
+    Raises ConfigurationError where a newer jobroom has written it, or where a server's database
+    is to be upgraded first: others may be at work on it with the version before.
+    """
+    found = current(database)
+    if found == HEAD:
+        return
+    if database.is_at_hand:
         upgrade(database)
+        return
+    _check_known(database, found)
+    state = "is empty" if found is None else f"has schema {found}, this jobroom wants {HEAD}"
+    message = f"The database {database.location} {state}: run jobroom db upgrade."
+    raise ConfigurationError(message)
 
 
 def current(database: Database) -> str | None:
@@ -34,37 +43,21 @@ def current(database: Database) -> str | None:
     Raises ConfigurationError for a file that is not a database, not one of ours, or one of ours
     that is not complete.
     """
-    connection = database.connect(read_only=True)
-    try:
-        connection.execute("PRAGMA busy_timeout = 30000")  # another process may be migrating it
-        columns = _columns(connection)
-        if not columns:
-            return None
-        if "alembic_version" not in columns:
-            message = (
-                f"The database {database.location} holds other tables; "
-                "give jobroom a file of its own by ZNDRAW_JOBLIB_DATABASE_URL."
-            )
-            raise ConfigurationError(message)
-        rows = connection.execute("SELECT version_num FROM alembic_version").fetchall()
-        revisions = [str(row[0]) for row in rows]
-    except sqlite3.Error as error:
-        raise database.refusal(error) from error
-    finally:
-        connection.close()
+    columns: dict[str, set[str]] = {}
+    for table, column in database.read(database.columns_query):
+        columns.setdefault(table, set()).add(column)
+    if not columns:
+        return None
+    if "alembic_version" not in columns:
+        message = (
+            f"The database {database.location} holds other tables; "
+            "give jobroom one of its own by ZNDRAW_JOBLIB_DATABASE_URL."
+        )
+        raise ConfigurationError(message)
+    rows = database.read("SELECT version_num FROM alembic_version")
+    revisions = [str(row[0]) for row in rows]
     _check_complete(database, revisions, columns)
     return revisions[0] if revisions else None
-
-
-def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
-    """The columns of each table that there is."""
-    found: dict[str, set[str]] = {}
-    for table, column in connection.execute(
-        "SELECT made.name, part.name FROM sqlite_master AS made"
-        " JOIN pragma_table_info(made.name) AS part WHERE made.type = 'table'"
-    ):
-        found.setdefault(table, set()).add(column)
-    return found
 
 
 def _check_complete(database: Database, revisions: list[str], columns: dict[str, set[str]]) -> None:
@@ -86,7 +79,7 @@ def _check_complete(database: Database, revisions: list[str], columns: dict[str,
         return
     message = (
         f"The database {database.location} is not complete: {fault}. Put a whole copy in its"
-        " place, or name another file by ZNDRAW_JOBLIB_DATABASE_URL."
+        " place, or name another database by ZNDRAW_JOBLIB_DATABASE_URL."
     )
     raise ConfigurationError(message)
 
@@ -94,28 +87,37 @@ def _check_complete(database: Database, revisions: list[str], columns: dict[str,
 def upgrade(database: Database) -> None:
     """Run alembic's migrations up to ``HEAD``; two processes at once are a no-op for the second."""
     from alembic import command
-    from alembic.script import ScriptDirectory
     from sqlalchemy.exc import DBAPIError
 
+    _check_known(database, current(database))
     config = _config()
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    revision = current(database)
-    if revision is not None and revision not in known:
-        message = (
-            f"The database {database.location} has schema {revision}, which this jobroom does not"
-            " know; it was written by a newer version. Upgrade jobroom, or name another file."
-        )
-        raise ConfigurationError(message)
-    engine = _engine(database)
+    engine = database.engine()
     try:
         with engine.connect() as connection, connection.begin():
             config.attributes["connection"] = connection
             command.upgrade(config, HEAD)
     except DBAPIError as error:
-        message = f"The database {database.location} cannot be written: {CHECK} ({error.orig})."
+        message = (
+            f"The database {database.location} cannot be written: {database.advice} ({error.orig})."
+        )
         raise ConfigurationError(message) from error
     finally:
         engine.dispose()
+
+
+def _check_known(database: Database, revision: str | None) -> None:
+    """Refuse a database that a newer jobroom has written."""
+    if revision is None:
+        return
+    from alembic.script import ScriptDirectory
+
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if revision not in known:
+        message = (
+            f"The database {database.location} has schema {revision}, which this jobroom does not"
+            " know; it was written by a newer version. Upgrade jobroom, or name another database."
+        )
+        raise ConfigurationError(message)
 
 
 def _config() -> Config:
@@ -125,22 +127,3 @@ def _config() -> Config:
     # A percent sign in the path of the installation would be read as an interpolation.
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     return config
-
-
-def _engine(database: Database) -> Engine:
-    from sqlalchemy import create_engine, event
-    from sqlalchemy.pool import NullPool
-
-    def connect() -> sqlite3.Connection:
-        connection: sqlite3.Connection = database.connect(read_only=False)
-        connection.execute("PRAGMA busy_timeout = 30000")
-        return connection
-
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: object) -> None:
-        # The lock first: whoever comes second waits here and then finds nothing left to do.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")  # type: ignore[attr-defined]  # an event's Connection
-
-    return engine

@@ -25,13 +25,13 @@ _ADD = Statement(
 
 def add(tx: Transaction, *, worker_id: str, task_id: str) -> None:
     """Tell a worker, with its next heartbeats, to stop a task."""
-    tx.change(_ADD, worker_id=worker_id, task_id=task_id, now=tx.now)
+    tx.later(_ADD, worker_id=worker_id, task_id=task_id)
 
 
 _LIST = Statement(
     select(notice.c.task_id)
     .where(notice.c.worker_id == bindparam("worker_id"), notice.c.created_at > bindparam("since"))
-    .order_by(notice.c.created_at, notice.c.task_id)
+    .order_by(notice.c.task_id)
 )
 
 
@@ -49,7 +49,7 @@ _DROP = Statement(
 
 def drop(tx: Transaction, *, worker_id: str, task_id: str) -> None:
     """The worker has claimed the task again: there is nothing to stop."""
-    tx.change(_DROP, worker_id=worker_id, task_id=task_id)
+    tx.later(_DROP, worker_id=worker_id, task_id=task_id)
 
 
 _DROP_OF = Statement(
@@ -67,7 +67,7 @@ _DROP_OF = Statement(
 
 def drop_of(tx: Transaction, *, identity: str, worker_id: str | None, task_id: str) -> None:
     """The workers of this identity (or the one that is named) have reported on the task."""
-    tx.change(_DROP_OF, identity=identity, worker_sent=worker_id, task_id=task_id)
+    tx.later(_DROP_OF, identity=identity, worker_sent=worker_id, task_id=task_id)
 
 
 _DROP_OLD = Statement(

@@ -44,7 +44,7 @@ _OVERDUE = Statement(
 
 def list_due(tx: Transaction, *, status: str, limit: int) -> list[TaskView]:
     """Tasks in a state whose ``due_at`` has passed, the longest overdue first."""
-    return [view(row) for row in tx.rows(_OVERDUE, status=status, now=tx.now, limit=limit)]
+    return [view(row) for row in tx.rows(_OVERDUE, status=status, limit=limit)]
 
 
 # The jobs that tasks name, one step of an index for each: a DISTINCT would read every task.
@@ -121,4 +121,4 @@ _REMOVE = Statement(
 
 def remove_past_retention(tx: Transaction, *, status: str, limit: int) -> int:
     """Delete finished tasks past their retention, which lasts while an idempotency key lives."""
-    return tx.change(_REMOVE, status=status, now=tx.now, limit=limit)
+    return tx.change(_REMOVE, status=status, limit=limit)

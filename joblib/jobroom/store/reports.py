@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnElement, and_, bindparam, case, exists, func, or_, select, update
 
 from jobroom.domain.records import KEY_LIFE, Task, TaskView
+from jobroom.store import workers
 from jobroom.store.schema import job, task, worker
 from jobroom.store.statement import Statement, literal
 from jobroom.store.views import (
@@ -18,6 +19,7 @@ from jobroom.store.views import (
     HOLDER_HEARD,
     NEXT_VERSION,
     NULL,
+    TIME,
     UNFINISHED,
     VIEW,
     after,
@@ -82,7 +84,7 @@ def _by_holder(condition: ColumnElement[bool], **values: Any) -> Statement:
         update(task)
         .where(*_BY_HOLDER, condition)
         .values(**{**_TOLD, **values})
-        .returning(*VIEW, HOLDER_HEARD)
+        .returning(*VIEW, HOLDER_HEARD, TIME)
     )
 
 
@@ -137,18 +139,27 @@ CANCEL = Statement(
         error=func.coalesce(bindparam("told_error"), task.c.error),
         **{**_TOLD, **_ENDED},
     )
-    .returning(*VIEW, HOLDER_HEARD)
+    .returning(*VIEW, HOLDER_HEARD, TIME)
 )
 
 
 def report(
-    tx: Transaction, statement: Statement, **params: object
+    tx: Transaction, statement: Statement, **params: Any
 ) -> tuple[TaskView, int | None] | None:
     """Run one of the reports above, or a cancellation; None if its guard did not hold.
 
     With the task comes when its worker was heard of last.
     """
-    return changed_of_holder(tx, statement, now=tx.now, **params)
+    if statement is CANCEL:
+        # What its worker must be told is kept together with it.
+        return changed_of_holder(tx, statement, alone=False, **params)
+    return changed_of_holder(
+        tx,
+        statement,
+        sparing=(workers.TOUCH_HOLDER,),
+        fresh=workers.fresh_for(tx),
+        **params,
+    )
 
 
 _AT_ATTEMPT = (
@@ -173,7 +184,6 @@ def fail(tx: Transaction, was: Task, *, error: str | None) -> TaskView | None:
         expect=was.status,
         expect_attempt=was.attempt,
         told_error=error,
-        now=tx.now,
         retention=tx.settings.task_retention_seconds,
     )
 

@@ -32,4 +32,4 @@ def get(tx: Transaction, name: str) -> int | None:
 
 def put(tx: Transaction, name: str, value: int) -> None:
     """Remember a number under a name."""
-    tx.change(_SET, name=name, value=value)
+    tx.later(_SET, name=name, value=value)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, bindparam, func, select, update
+from sqlalchemy import BigInteger, ColumnElement, and_, bindparam, case, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from jobroom.domain.records import Task, TaskView
+from jobroom.store import turns
 from jobroom.store.schema import job, task, worker
 from jobroom.store.statement import Statement, literal
 from jobroom.store.transaction import Transaction
@@ -18,8 +18,10 @@ from jobroom.store.views import HELD, NEXT_VERSION, NULL, VIEW, view
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from sqlalchemy.dialects.sqlite import Insert
+
 # What a new task always is, in the text; the columns that are NULL then are left out.
-_AT_FIRST = {
+_AT_FIRST: dict[str, ColumnElement[Any]] = {
     "status": literal("pending"),
     "attempt": literal(0),
     "starts": literal(0),
@@ -31,42 +33,74 @@ _GIVEN = (
     "job_seq",
     "room_id",
     "created_by_id",
-    "ready",
     "priority",
-    "turn",
     "payload",
-    "created_at",
     "run_at",
     "expires_at",
     "max_attempts",
     "timeout_seconds",
-    "due_at",
     "idempotency_key",
     "fingerprint",
 )
-_INSERT = Statement(
-    upsert(task)
-    .from_select(
-        [*_GIVEN, *_AT_FIRST, "schema_version"],
-        select(
-            *(bindparam(name, type_=task.c[name].type).label(name) for name in _GIVEN),
-            *(constant.label(name) for name, constant in _AT_FIRST.items()),
-            job.c.schema_version,
-        ).where(job.c.seq == bindparam("job_seq"), job.c.version == bindparam("job_version")),
+_now = bindparam("now", type_=BigInteger)
+_run_at = bindparam("run_at", type_=BigInteger)
+_COMPUTED: dict[str, ColumnElement[Any]] = {
+    "created_at": _now,
+    "ready": case((_run_at > _now, literal(0)), else_=literal(1)),
+    "due_at": bindparam("expires_at", type_=BigInteger),
+}
+
+
+def _insert(turn: ColumnElement[int]) -> Insert:
+    return (
+        upsert(task)
+        .from_select(
+            [*_GIVEN, *_COMPUTED, *_AT_FIRST, "turn", "schema_version"],
+            select(
+                *(bindparam(name, type_=task.c[name].type).label(name) for name in _GIVEN),
+                *(value.label(name) for name, value in (_COMPUTED | _AT_FIRST).items()),
+                turn.label("turn"),
+                job.c.schema_version,
+            )
+            .where(job.c.seq == bindparam("job_seq"), job.c.version == bindparam("job_version"))
+            # Where others write beside us: whoever hides the job meanwhile waits, and looks again.
+            .with_for_update(read=True, of=job),
+        )
+        .on_conflict_do_nothing()
     )
-    .on_conflict_do_nothing()
+
+
+_INSERT = _insert(literal(0))
+_ADD = Statement(_INSERT)
+_ADD_TELLING = Statement(_INSERT.returning(task.c.seq, _now))
+_ADD_IN_TURN = Statement(
+    _insert(func.coalesce(turns.TAKEN, literal(0))).returning(task.c.seq, _now, task.c.turn)
 )
 
-_given = itemgetter(*(Task._fields.index(name) for name in _GIVEN))
 
-
-def add(tx: Transaction, new: Task, *, job_version: int) -> int | None:
-    """Insert a new pending task if the job is still at that version; its ``seq``.
+def add(tx: Transaction, new: Task, *, job_version: int) -> Task | None:
+    """Insert a new pending task if the job is still at that version; the task as it is stored.
 
     None where the job has changed since it was read, or where the id or the idempotency key is
     taken.
     """
-    return tx.insert(_INSERT, (*_given(new), new.job_seq, job_version))
+    added = tx.insert(_ADD, _ADD_TELLING, job_version=job_version, **new._asdict())
+    return None if added is None else _stored(new, *added)
+
+
+def add_in_turn(tx: Transaction, new: Task, *, job_version: int) -> Task | None:
+    """As ``add``, for a fair job: the task gets the next turn of its room."""
+    rows = tx.alone(_ADD_IN_TURN, first=(turns.TAKE,), job_version=job_version, **new._asdict())
+    if not rows:
+        return None
+    seq, created_at, turn = rows[0]
+    tx.learn(created_at)
+    return _stored(new, seq, created_at)._replace(turn=turn)
+
+
+def _stored(new: Task, seq: int, created_at: int) -> Task:
+    ready = int(new.run_at is None or new.run_at <= created_at)
+    return new._replace(seq=seq, created_at=created_at, ready=ready)
 
 
 _BY_KEY = Statement(
@@ -141,50 +175,64 @@ def versions(tx: Transaction, ids: Collection[str]) -> dict[str, int]:
     return found
 
 
-_IN_LINE = (
-    _ahead.c.job_seq == bindparam("job_seq"),
-    _ahead.c.status == literal("pending"),
-    _ahead.c.ready == literal(1),
-)
+_IN_LINE = (_ahead.c.status == literal("pending"), _ahead.c.ready == literal(1))
 
 
 def _counted(*where: ColumnElement[bool]) -> ColumnElement[int]:
-    some = select(literal(1).label("one")).where(*_IN_LINE, *where).limit(bindparam("cap"))
-    return select(func.count()).select_from(some.subquery()).scalar_subquery()
-
-
-_same_priority = _ahead.c.priority == bindparam("priority")
-_same_turn = _ahead.c.turn == bindparam("turn")
-# Three ranges of the index instead of a comparison of each entry: half the price.
-_POSITION = Statement(
-    select(
-        _counted(_ahead.c.priority > bindparam("priority"))
-        + _counted(_same_priority, _ahead.c.turn < bindparam("turn"))
-        + _counted(_same_priority, _same_turn, _ahead.c.seq < bindparam("seq"))
+    some = (
+        select(literal(1).label("one"))
+        .where(_ahead.c.job_seq == task.c.job_seq, *_IN_LINE, *where)
+        .limit(bindparam("cap"))
+        .correlate(task)
     )
+    return select(func.count()).select_from(some.subquery()).correlate(task).scalar_subquery()
+
+
+_same_priority = _ahead.c.priority == task.c.priority
+_same_turn = _ahead.c.turn == task.c.turn
+# Three ranges of the index instead of a comparison of each entry: half the price.
+_AHEAD = (
+    _counted(_ahead.c.priority > task.c.priority)
+    + _counted(_same_priority, _ahead.c.turn < task.c.turn)
+    + _counted(_same_priority, _same_turn, _ahead.c.seq < task.c.seq)
 )
+_AHEAD_IF_IN_LINE = case(
+    (and_(task.c.status == literal("pending"), task.c.ready == literal(1)), _AHEAD)
+)
+_GET_PLACED = Statement(
+    select(*VIEW, _LAST_BEAT, _HOLDER, _AHEAD_IF_IN_LINE).where(task.c.id == bindparam("id"))
+)
+_POSITION = Statement(select(_AHEAD_IF_IN_LINE).where(task.c.seq == bindparam("seq")))
 MOST_PLACES = 1000
 """Nobody is told a later place in the queue than this one."""
+
+
+def get_placed(
+    tx: Transaction, task_id: str, *, cap: int = MOST_PLACES
+) -> tuple[TaskView, int | None, str | None] | None:
+    """As ``get``, with the 1-based place of a claimable task in its job, at most ``cap``."""
+    row = tx.row(_GET_PLACED, id=task_id, cap=cap)
+    if row is None:
+        return None
+    *viewed, last_beat, holder, ahead = row
+    return view(viewed)._replace(queue_position=_place(ahead, cap)), last_beat, holder
 
 
 def queue_position(tx: Transaction, of: Task, *, cap: int = MOST_PLACES) -> int | None:
     """1-based place of a claimable task among those of its job, at most ``cap``; else None."""
     if of.status != "pending" or not of.ready:
         return None
-    ahead = tx.rows(
-        _POSITION,
-        job_seq=of.job_seq,
-        priority=of.priority,
-        turn=of.turn,
-        seq=of.seq,
-        cap=cap,
-    )[0][0]
-    return min(int(ahead) + 1, cap)
+    row = tx.row(_POSITION, seq=of.seq, cap=cap)
+    return None if row is None else _place(row[0], cap)
+
+
+def _place(ahead: int | None, cap: int) -> int | None:
+    return None if ahead is None else min(int(ahead) + 1, cap)
 
 
 _LINE = Statement(
     select(_ahead.c.seq)
-    .where(*_IN_LINE)
+    .where(_ahead.c.job_seq == bindparam("job_seq"), *_IN_LINE)
     .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
     .limit(bindparam("cap"))
 )

@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, Any
 from jobroom.store.statement import Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from jobroom.domain.records import Task
     from jobroom.settings import JobLibSettings
-    from jobroom.store.dialect import Database
+    from jobroom.store.dialect import LocalDatabase
+    from jobroom.store.network import NetworkDatabase
 
 Row = tuple[Any, ...]
 
 
 class Transaction:
     """What a use case works with. It is opened, committed and rolled back by a lane alone.
+
+    This one is of a database at hand, where a statement takes microseconds;
+    ``store.remote.RemoteTransaction`` is the one of a store across a network.
 
     ``changed`` collects the tasks that this transaction wrote, for those who wait for one;
     ``claimable`` the jobs that got something to claim, or ``joined`` a worker: (worker, job).
@@ -36,11 +40,22 @@ class Transaction:
         "settings",
     )
 
+    skips_locked = False
+    """Whether a claim passes over rows that somebody else holds at that moment."""
+    is_repeat: bool = False
+    """Whether this is run again because nobody knows whether the first time was committed."""
+    token: str | None = None
+    """What the request is known by, should its answer be lost on the way from the store."""
+
     def __init__(
-        self, connection: Any, database: Database, settings: JobLibSettings, offset: int = 0
+        self,
+        connection: Any,
+        database: LocalDatabase | NetworkDatabase,
+        settings: JobLibSettings,
+        offset: int = 0,
     ) -> None:
         self._connection = connection
-        self._database = database
+        self._database: Any = database  # each kind of transaction asks its own kind
         self._offset = offset
         self._now: int | None = None
         self.settings = settings
@@ -51,46 +66,98 @@ class Transaction:
 
     @property
     def now(self) -> int:
-        """The store's clock, read once per transaction (design, *Time, ids, fences*)."""
+        """The store's clock, read once per transaction (design, *Time, ids, fences*).
+
+        A statement that has a parameter ``now`` gets it by itself. Asking for it costs a store
+        across a network a round trip of its own, unless a statement has told it (``learn``).
+        """
         if self._now is None:
-            self._now = self._database.now(self._connection) + self._offset
+            self._now = int(self._database.now(self._connection)) + self._offset
         return self._now
 
-    def rows(self, statement: Statement, **params: object) -> list[Row]:
+    @property
+    def batch(self) -> int:
+        """How many rows one transaction of a sweep deals with, at most."""
+        most: int = self._database.batch
+        return most
+
+    def learn(self, now: int) -> None:
+        """The time that a statement went by; known here already."""
+
+    def rows(self, statement: Statement, **params: Any) -> list[Row]:
         """Run a query and return all its rows."""
         rows: list[Row] = self._execute(statement, params).fetchall()
         return rows
 
-    def row(self, statement: Statement, **params: object) -> Row | None:
+    def row(self, statement: Statement, **params: Any) -> Row | None:
         """Run a query and return its first row, or None."""
         rows = self.rows(statement, **params)
         return rows[0] if rows else None
 
-    def change(self, statement: Statement, **params: object) -> int:
+    def change(self, statement: Statement, **params: Any) -> int:
         """Run a statement that writes; return how many rows it wrote."""
         count = int(self._execute(statement, params).rowcount)
         self.dirty += count
         return count
 
-    def returning(self, statement: Statement, **params: object) -> list[Row]:
+    def returning(self, statement: Statement, **params: Any) -> list[Row]:
         """Run a statement that writes and returns the rows it wrote."""
         rows = self.rows(statement, **params)
         self.dirty += len(rows)
         return rows
 
-    def insert(self, statement: Statement, values: tuple[object, ...]) -> int | None:
-        """Insert one row; the ``seq`` that it got, or None where a conflict kept it out.
+    def alone(
+        self,
+        statement: Statement,
+        *,
+        first: Sequence[Statement] = (),
+        sparing: Sequence[Statement] = (),  # noqa: ARG002 - of use across a network only
+        **params: Any,
+    ) -> list[Row]:
+        """As ``returning``, for a statement that is all of what was asked for.
 
-        ``values`` stand in the order of the statement's parameters: the busiest statement of all
-        is spared the way over their names.
+        A store across a network commits it by itself, in one round trip, if nothing was done
+        before it; what the use case writes after it is then another transaction, and may be lost.
+        ``first`` goes before it, in its transaction; ``sparing`` may, to spare a round trip later.
+        All take what they need of the same parameters.
         """
-        text = statement.compiled(self._database.dialect).text
-        cursor = self._connection.execute(text, values)
+        for before in first:
+            self.change(before, **params)
+        return self.returning(statement, **params)
+
+    def glance(self, statement: Statement, **params: Any) -> Row | None:
+        """As ``row``, for a query that need not be in one transaction with anything."""
+        return self.row(statement, **params)
+
+    def insert(
+        self,
+        statement: Statement,
+        telling: Statement,  # noqa: ARG002 - as above
+        *,
+        first: Sequence[Statement] = (),
+        **params: Any,
+    ) -> tuple[int, int] | None:
+        """Insert one row: its ``seq`` and the time; None where a conflict kept it out.
+
+        ``telling`` is the same statement with both in RETURNING, which the driver of a database
+        at hand knows without.
+        """
+        for before in first:
+            self.change(before, **params)
+        cursor = self._execute(statement, params)
         if cursor.rowcount != 1:
             return None
         self.dirty += 1
-        return int(cursor.lastrowid)
+        return int(cursor.lastrowid), self.now
 
-    def _execute(self, statement: Statement, params: Mapping[str, object]) -> Any:
-        compiled = statement.compiled(self._database.dialect)
+    def later(self, statement: Statement, **params: Any) -> None:
+        """A write whose outcome nobody asks for: it may be sent together with what follows."""
+        self.change(statement, **params)
+
+    def serialize(self) -> None:
+        """Be the only one that judges several rows by several statements; here it always is."""
+
+    def _execute(self, statement: Statement, params: dict[str, object]) -> Any:
+        compiled = statement.compiled(self._database.spelling)
+        params["now"] = self.now
         return self._connection.execute(compiled.text, compiled.values(params))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     BigInteger,
-    LargeBinary,
     Text,
     bindparam,
     case,
@@ -17,10 +16,13 @@ from sqlalchemy import (
 )
 
 from jobroom.domain.records import Task, TaskView
+from jobroom.store.functions import byte_length, is_json
 from jobroom.store.schema import job, task, worker
 from jobroom.store.statement import Statement, literal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy import ColumnElement
 
     from jobroom.store.transaction import Row, Transaction
@@ -41,7 +43,7 @@ _SOUND_JOB_NAME = (
         job.c.seq == task.c.job_seq,
         # Spelled out: in RETURNING the compiler drops tables, and a job has such a column too.
         literal_column("task.schema_version").between(literal(1), job.c.schema_version),
-        func.json_valid(task.c.payload) == literal(1),
+        is_json(task.c.payload),
     )
     .correlate(task)
     .scalar_subquery()
@@ -51,16 +53,12 @@ SOUND_VIEW = (*task.c, _SOUND_JOB_NAME)
 LIST_LIMIT_BYTES = 4096
 
 
-def _bytes(column: ColumnElement[Any]) -> ColumnElement[int]:
-    return func.length(cast(column, LargeBinary))
-
-
 def _if_short(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    return case((_bytes(column) <= literal(LIST_LIMIT_BYTES), column))
+    return case((byte_length(column) <= literal(LIST_LIMIT_BYTES), column))
 
 
 def _size_if_long(column: ColumnElement[Any]) -> ColumnElement[int]:
-    size = _bytes(column)
+    size = byte_length(column)
     return case((size > literal(LIST_LIMIT_BYTES), size), else_=literal(0))
 
 
@@ -85,6 +83,8 @@ HOLDER_HEARD = (
     .correlate(task)
     .scalar_subquery()
 )
+TIME = bindparam("now", type_=BigInteger)
+"""The time that a statement went by, told with its rows."""
 HELD = task.c.status.in_([literal("claimed"), literal("running")])
 UNFINISHED = task.c.status.in_(
     [literal("blocked"), literal("pending"), literal("claimed"), literal("running")]
@@ -92,7 +92,7 @@ UNFINISHED = task.c.status.in_(
 NEXT_VERSION = task.c.version + literal(1)
 
 
-def view(row: Row) -> TaskView:
+def view(row: Sequence[Any]) -> TaskView:
     """A row of ``VIEW`` as a record."""
     return TaskView(Task._make(row[:-1]), row[-1])
 
@@ -102,7 +102,7 @@ def listed(row: Row) -> TaskView:
     return TaskView(Task._make(row[:-3]), row[-3], payload_bytes=row[-2], result_bytes=row[-1])
 
 
-def changed(tx: Transaction, statement: Statement, **params: object) -> TaskView | None:
+def changed(tx: Transaction, statement: Statement, **params: Any) -> TaskView | None:
     """Run a guarded change of one task; the task after it, or None if the guard did not hold."""
     rows = tx.returning(statement, **params)
     if not rows:
@@ -113,16 +113,28 @@ def changed(tx: Transaction, statement: Statement, **params: object) -> TaskView
 
 
 def changed_of_holder(
-    tx: Transaction, statement: Statement, **params: object
+    tx: Transaction,
+    statement: Statement,
+    *,
+    alone: bool = True,
+    sparing: Sequence[Statement] = (),
+    **params: Any,
 ) -> tuple[TaskView, int | None] | None:
-    """As ``changed``, for a statement that returns ``HOLDER_HEARD`` beside the task."""
-    rows = tx.returning(statement, **params)
+    """As ``changed``, for a statement that returns ``HOLDER_HEARD`` and ``TIME`` beside the task.
+
+    With ``alone`` nothing that must be kept together with it follows (``Transaction.alone``).
+    """
+    if alone:
+        rows = tx.alone(statement, sparing=sparing, **params)
+    else:
+        rows = tx.returning(statement, **params)
     if not rows:
         return None
-    row = rows[0]
-    found = view(row[:-1])
+    *row, heard, now = rows[0]
+    tx.learn(now)
+    found = view(row)
     tx.changed.append(found.task)
-    return found, row[-1]
+    return found, heard
 
 
 def after(seconds: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, delete, or_, select, update
+from sqlalchemy import BigInteger, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from jobroom.domain.records import Worker
-from jobroom.store.schema import task, worker
+from jobroom.domain.records import NOTICE_LIFE, Worker
+from jobroom.store.schema import notice, task, worker
 from jobroom.store.statement import Statement, literal
 from jobroom.store.views import HELD
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import ColumnElement, Update
+
     from jobroom.store.transaction import Transaction
 
 _GET = Statement(select(worker).where(worker.c.id == bindparam("id")))
@@ -37,22 +41,40 @@ def add(tx: Transaction, new: Worker) -> bool:
     return bool(tx.returning(_ADD, **new._asdict()))
 
 
-_BEAT = Statement(
-    update(worker)
-    .where(
-        worker.c.id == bindparam("key"),
-        worker.c.state == literal("active"),
-        worker.c.identity == bindparam("identity"),
+def _beat(join: Callable[..., ColumnElement[str]]) -> Update:
+    told = (
+        select(join(notice.c.task_id, literal(" ")))
+        .where(
+            notice.c.worker_id == bindparam("key"),
+            notice.c.created_at > bindparam("now") - literal(NOTICE_LIFE),
+        )
+        .scalar_subquery()
     )
-    .values(last_heartbeat=bindparam("now"))
-    .returning(*worker.c)
-)
+    return (
+        update(worker)
+        .where(
+            worker.c.id == bindparam("key"),
+            worker.c.state == literal("active"),
+            worker.c.identity == bindparam("identity"),
+        )
+        .values(last_heartbeat=bindparam("now"))
+        .returning(*worker.c, told)
+    )
 
 
-def beat(tx: Transaction, *, worker_id: str, identity: str) -> Worker | None:
-    """Note a heartbeat of an active worker of this identity; None if there is no such one."""
-    rows = tx.returning(_BEAT, key=worker_id, identity=identity, now=tx.now)
-    return Worker._make(rows[0]) if rows else None
+_BEAT = Statement(_beat(func.group_concat), postgresql=_beat(func.string_agg))
+
+
+def beat(tx: Transaction, *, worker_id: str, identity: str) -> tuple[Worker, list[str]] | None:
+    """Note a heartbeat of an active worker of this identity; None if there is no such one.
+
+    With the worker come the ids of the tasks that it should stop, by its notices.
+    """
+    rows = tx.alone(_BEAT, key=worker_id, identity=identity)
+    if not rows:
+        return None
+    *row, told = rows[0]
+    return Worker._make(row), sorted(told.split()) if told else []
 
 
 _ACTIVE = Statement(
@@ -80,13 +102,14 @@ def note_heard(tx: Transaction, *, worker_id: str, last: int) -> bool:
     That is a heartbeat too, but just after the last one the row is left alone: a write costs
     twice a read, and nobody takes so young a worker for lost.
     """
-    if tx.now - _fresh(tx) <= last <= tx.now:
+    if tx.now - fresh_for(tx) <= last <= tx.now:
         return False
-    tx.change(_TOUCH, key=worker_id, now=tx.now)
+    tx.later(_TOUCH, key=worker_id)
     return True
 
 
-def _fresh(tx: Transaction) -> int:
+def fresh_for(tx: Transaction) -> int:
+    """So long after it was heard of, a worker that is heard of again is left alone."""
     return int(min(1.0, tx.settings.worker_timeout_seconds / 20) * 1_000_000)
 
 
@@ -95,6 +118,29 @@ _TOUCH = Statement(
     .where(worker.c.id == bindparam("key"), worker.c.state == literal("active"))
     .values(last_heartbeat=bindparam("now"))
 )
+TOUCH_SPEAKER = Statement(
+    update(worker)
+    .where(
+        worker.c.id == bindparam("worker_id"),
+        worker.c.identity == bindparam("identity"),
+        worker.c.state == literal("active"),
+        worker.c.last_heartbeat < bindparam("now", type_=BigInteger) - bindparam("fresh"),
+    )
+    .values(last_heartbeat=bindparam("now"))
+)
+"""What ``note_heard`` writes, decided by the store: sent along with a claim, it spares a trip."""
+TOUCH_HOLDER = Statement(
+    update(worker)
+    .where(
+        worker.c.id
+        == select(task.c.worker_id).where(task.c.id == bindparam("key")).scalar_subquery(),
+        worker.c.identity == bindparam("identity"),
+        worker.c.state == literal("active"),
+        worker.c.last_heartbeat < bindparam("now", type_=BigInteger) - bindparam("fresh"),
+    )
+    .values(last_heartbeat=bindparam("now"))
+)
+"""The same for whoever holds the task that a report is about."""
 _CLAMP = Statement(
     update(worker)
     .where(worker.c.state == literal("active"), worker.c.last_heartbeat > bindparam("now"))
@@ -104,7 +150,7 @@ _CLAMP = Statement(
 
 def clamp_heartbeats(tx: Transaction) -> None:
     """The clock was set back: no heartbeat lies in the future, nobody lives for ever."""
-    tx.change(_CLAMP, now=tx.now)
+    tx.change(_CLAMP)
 
 
 _SET_STATE = Statement(
@@ -128,7 +174,7 @@ _WAKE = Statement(
 
 def wake(tx: Transaction, worker_id: str) -> None:
     """Make an identity worker active again, even after its owner deleted it."""
-    tx.change(_WAKE, key=worker_id, now=tx.now)
+    tx.later(_WAKE, key=worker_id)
 
 
 _REMOVE = Statement(delete(worker).where(worker.c.id == bindparam("key")))

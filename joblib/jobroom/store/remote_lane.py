@@ -1,0 +1,191 @@
+"""Requests to a store across a network: each in a transaction of its own, several at a time.
+
+What one of them waits for is the network, so each has a thread of a small pool. The store may be
+busy, restarted or cut off at any moment; a request is then tried again, as a whole, for as long as
+its caller may be kept waiting. Where nobody knows whether the store has kept it, it is run again
+with ``tx.is_repeat``: every use case finds what it did before, by the ids and tokens that it made
+(design, *The write path*).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from jobroom.domain import names
+from jobroom.errors import JobroomError, StoreUnavailable
+from jobroom.store.lane import Hooks, Parked, Refused, deliver
+from jobroom.store.remote import RemoteTransaction
+from jobroom.store.session import Contended, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from jobroom.settings import JobLibSettings
+    from jobroom.store.lane import Work
+    from jobroom.store.network import NetworkDatabase
+
+log = logging.getLogger("jobroom")
+
+FIRST_PAUSE_SECONDS = 0.005
+LONGEST_PAUSE_SECONDS = 0.5
+MOST_FAULTS = 3
+"""So often a request is tried again that failed for what others did at the same moment."""
+
+
+class RemoteLane:
+    """The requests of one kind, reading or writing, to a store across a network."""
+
+    is_at_hand = False
+
+    def __init__(
+        self,
+        database: NetworkDatabase,
+        settings: JobLibSettings,
+        *,
+        write: bool,
+        hooks: Hooks | None = None,
+        clock_offset: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._write = write
+        self._hooks = hooks or Hooks()
+        self._clock_offset = clock_offset
+        name = "writer" if write else "reader"
+        self._threads = ThreadPoolExecutor(settings.database_connections, f"jobroom-{name}")
+        self._closing = threading.Lock()
+        self._closed = False
+        self._is_away = False
+
+    def post(self, work: Work) -> None:
+        """Queue a request; its mailbox gets it back when it is committed or refused."""
+        with self._closing:
+            if not self._closed:
+                self._threads.submit(self._serve, work)
+                return
+        work.error = StoreUnavailable("The queue is shutting down; try again in a moment.")
+        deliver([work])
+
+    def call(self, work: Work) -> Any:
+        """Run a request on the caller's own thread; return its result."""
+        if self._closed:
+            raise StoreUnavailable("The queue is closed.")
+        self._serve(work)
+        return work.outcome()
+
+    def check_foreign(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` if another process may have committed since last asked."""
+        if self._database.has_news():
+            tell()
+
+    def close(self) -> None:
+        """Answer what waits, then end the threads; a second call does nothing."""
+        with self._closing:
+            self._closed = True
+        self._threads.shutdown(wait=True)
+
+    def _serve(self, work: Work) -> bool:
+        """Answer a request; False if it is parked instead."""
+        tx = self._run(work)
+        if tx is None:
+            deliver([work])
+            return True
+        if tx.changed:
+            self._hooks.committed(tx)
+        if not tx.is_parked:
+            deliver([work])
+        # A parked request is in the hands of whichever thread offers it something from here on.
+        self._hand_on(self._hooks.missed(work) if tx.is_parked else self._hooks.offered(tx))
+        return not tx.is_parked
+
+    def _hand_on(self, job_seqs: list[int]) -> None:
+        """Let those who wait at these jobs claim, one after the other, first come first served.
+
+        Not inside the transaction that made something claimable: a claim is a round trip, and
+        the store hands one task to one of those who ask, whoever they are.
+        """
+        for job_seq in job_seqs:
+            while (waiting := self._hooks.next_waiting(job_seq)) is not None:
+                if not self._serve(waiting):
+                    break
+
+    def _run(self, work: Work) -> RemoteTransaction | None:
+        """Run a request until it is answered; its transaction, if that was committed."""
+        deadline = work.since + self._settings.database_busy_seconds
+        token = names.new_uuid7()
+        pause, faults, is_repeat = FIRST_PAUSE_SECONDS, 0, False
+        while True:
+            try:
+                tx = self._answer(work, token, is_repeat=is_repeat)
+            except Exception as error:  # noqa: BLE001 - the driver's errors, and faults of our own
+                outcome = self._outcome(error)
+                if outcome is None or (outcome is Outcome.FAULT and faults >= MOST_FAULTS):
+                    work.error = error
+                    return None
+                faults += outcome is Outcome.FAULT
+                is_repeat = is_repeat or outcome is Outcome.UNKNOWN
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                moment = random.uniform(0, pause)  # noqa: S311 - no secret
+                gives_up = self._is_away and outcome is not Outcome.BUSY
+                if gives_up or time.monotonic() + moment > deadline:
+                    self._give_up(work, error, is_repeat=is_repeat)
+                    return None
+                time.sleep(moment)
+            else:
+                self._is_away = False
+                return tx
+
+    def _answer(self, work: Work, token: str, *, is_repeat: bool) -> RemoteTransaction | None:
+        """Run a request once; the transaction if it was committed, None where it was refused."""
+        session = self._database.session(write=self._write)
+        offset = self._clock_offset()
+        tx = RemoteTransaction(
+            session,
+            self._database,
+            self._settings,
+            offset,
+            writes=self._write,
+            token=token,
+            is_repeat=is_repeat,
+        )
+        work.error, work.mark = None, self._hooks.mark()
+        try:
+            try:
+                work.result = work.use_case(tx, **work.kwargs)
+            except Refused as refused:
+                work.error = refused.error
+            except Parked as parked:
+                work.wish, work.result = parked.wish, parked.otherwise
+                tx.commit()
+                tx.is_parked = self._hooks.park(work)
+                return tx
+            except JobroomError as error:
+                work.error = error
+                return None
+            tx.commit()
+            return tx
+        finally:
+            tx.rollback()
+            session.close()
+
+    def _outcome(self, error: Exception) -> Outcome | None:
+        return Outcome.BUSY if isinstance(error, Contended) else self._database.outcome(error)
+
+    def _give_up(self, work: Work, error: Exception, *, is_repeat: bool) -> None:
+        self._is_away = True
+        log.warning("store.unavailable database=%s error=%s", self._database.location, error)
+        if is_repeat:
+            work.error = StoreUnavailable(
+                "The store was lost while it took the request, which may have been kept. Send it"
+                " again, with the same Idempotency-Key or request id if it had one."
+            )
+        else:
+            work.error = StoreUnavailable(
+                "The store did not take the request; nothing of it was kept. Try again in a moment."
+            )
