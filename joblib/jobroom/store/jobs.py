@@ -220,8 +220,13 @@ _HIDE = Statement(
 _ORPHANS = Statement(select(job.c.seq).where(*_UNUSED).limit(bindparam("limit")))
 
 
+_LOCK = Statement(select(job.c.seq).where(job.c.seq == bindparam("key")).with_for_update())
+
+
 def hide_if_orphan(tx: Transaction, seq: int) -> bool:
     """Hide a job that has neither a live worker nor an unfinished task."""
+    tx.serialize()
+    tx.lock(_LOCK, key=seq)  # a submission that is on its way is seen, or finds the job hidden
     return tx.change(_HIDE, key=seq) > 0
 
 

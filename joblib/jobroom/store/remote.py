@@ -26,7 +26,16 @@ class RemoteTransaction(Transaction):
     ``later`` goes with the next statement, or with the commit.
     """
 
-    __slots__ = ("_is_open", "_pending", "_session", "_writes", "is_parked", "is_repeat", "token")
+    __slots__ = (
+        "_is_open",
+        "_pending",
+        "_session",
+        "_writes",
+        "is_parked",
+        "is_repeat",
+        "kept",
+        "token",
+    )
 
     def __init__(
         self,
@@ -46,6 +55,8 @@ class RemoteTransaction(Transaction):
         self._is_open = False
         self._pending: list[Step] = []
         self.is_repeat = is_repeat
+        self.kept = False
+        """Whether something is committed already, whatever becomes of the rest."""
         self.is_parked = False
         """Whether its request waits now to be served later."""
 
@@ -100,6 +111,7 @@ class RemoteTransaction(Transaction):
             answers = self._send(steps)
         else:
             answers = self._session.alone(steps)
+            self.kept = True
         self.dirty += len(answers[-1].rows)
         return answers[-1].rows
 
@@ -135,6 +147,11 @@ class RemoteTransaction(Transaction):
         self._is_open = True
         self._session.serialize()
 
+    def lock(self, statement: Statement, **params: Any) -> None:
+        """Keep others from the rows that a query finds, where they may write beside us."""
+        if self._database.skips_locked:
+            self.rows(statement, **params)
+
     def commit(self) -> None:
         """Commit what is open, with what was to go with it."""
         if self._is_open or self._pending:
@@ -142,12 +159,13 @@ class RemoteTransaction(Transaction):
             self._session.commit(pending)
             self._is_open = False
 
-    def rollback(self) -> None:
-        """Give up what is open; never raises."""
+    def close(self) -> None:
+        """Give up what is not committed, and end the conversation; never raises."""
         self._pending.clear()
         if self._is_open:
             self._is_open = False
             self._session.rollback()
+        self._session.close()
 
     def _step(self, statement: Statement, params: dict[str, Any], *, writes: bool = False) -> Step:
         compiled = statement.compiled(self._database.spelling)

@@ -90,9 +90,9 @@ class RemoteLane:
             self._closed = True
         self._threads.shutdown(wait=True)
 
-    def _serve(self, work: Work) -> bool:
+    def _serve(self, work: Work, *, since: float | None = None) -> bool:
         """Answer a request; False if it is parked instead."""
-        tx = self._run(work)
+        tx = self._run(work, work.since if since is None else since)
         if tx is None:
             deliver([work])
             return True
@@ -112,24 +112,25 @@ class RemoteLane:
         """
         for job_seq in job_seqs:
             while (waiting := self._hooks.next_waiting(job_seq)) is not None:
-                if not self._serve(waiting):
+                if not self._serve(waiting, since=time.monotonic()):
                     break
 
-    def _run(self, work: Work) -> RemoteTransaction | None:
+    def _run(self, work: Work, since: float) -> RemoteTransaction | None:
         """Run a request until it is answered; its transaction, if that was committed."""
-        deadline = work.since + self._settings.database_busy_seconds
+        deadline = since + self._settings.database_busy_seconds
         token = names.new_uuid7()
         pause, faults, is_repeat = FIRST_PAUSE_SECONDS, 0, False
         while True:
+            tx = self._begin(token, is_repeat=is_repeat)
             try:
-                tx = self._answer(work, token, is_repeat=is_repeat)
+                is_kept = self._answer(work, tx)
             except Exception as error:  # noqa: BLE001 - the driver's errors, and faults of our own
                 outcome = self._outcome(error)
-                if outcome is None or (outcome is Outcome.FAULT and faults >= MOST_FAULTS):
+                faults += outcome is Outcome.FAULT
+                if outcome is None or faults > MOST_FAULTS:
                     work.error = error
                     return None
-                faults += outcome is Outcome.FAULT
-                is_repeat = is_repeat or outcome is Outcome.UNKNOWN
+                is_repeat = is_repeat or tx.kept or outcome is Outcome.UNKNOWN
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
                 moment = random.uniform(0, pause)  # noqa: S311 - no secret
                 gives_up = self._is_away and outcome is not Outcome.BUSY
@@ -139,21 +140,21 @@ class RemoteLane:
                 time.sleep(moment)
             else:
                 self._is_away = False
-                return tx
+                return tx if is_kept else None
 
-    def _answer(self, work: Work, token: str, *, is_repeat: bool) -> RemoteTransaction | None:
-        """Run a request once; the transaction if it was committed, None where it was refused."""
-        session = self._database.session(write=self._write)
-        offset = self._clock_offset()
-        tx = RemoteTransaction(
-            session,
+    def _begin(self, token: str, *, is_repeat: bool) -> RemoteTransaction:
+        return RemoteTransaction(
+            self._database.session(write=self._write),
             self._database,
             self._settings,
-            offset,
+            self._clock_offset(),
             writes=self._write,
             token=token,
             is_repeat=is_repeat,
         )
+
+    def _answer(self, work: Work, tx: RemoteTransaction) -> bool:
+        """Run a request once; False where it was refused, and nothing of it is kept."""
         work.error, work.mark = None, self._hooks.mark()
         try:
             try:
@@ -164,15 +165,14 @@ class RemoteLane:
                 work.wish, work.result = parked.wish, parked.otherwise
                 tx.commit()
                 tx.is_parked = self._hooks.park(work)
-                return tx
+                return True
             except JobroomError as error:
                 work.error = error
-                return None
+                return False
             tx.commit()
-            return tx
+            return True
         finally:
-            tx.rollback()
-            session.close()
+            tx.close()
 
     def _outcome(self, error: Exception) -> Outcome | None:
         return Outcome.BUSY if isinstance(error, Contended) else self._database.outcome(error)

@@ -157,6 +157,9 @@ class Transaction:
     def serialize(self) -> None:
         """Be the only one that judges several rows by several statements; here it always is."""
 
+    def lock(self, statement: Statement, **params: Any) -> None:
+        """Keep others from the rows that a query finds, where they may write beside us."""
+
     def _execute(self, statement: Statement, params: dict[str, object]) -> Any:
         compiled = statement.compiled(self._database.spelling)
         params["now"] = self.now
