@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jobroom.domain import names
-from jobroom.domain.lifecycle import TaskStatus
-from jobroom.domain.records import KEY_LIFE, Caller, Job, Task, TaskView
+from jobroom.domain.records import KEY_LIFE, Caller, Job, TaskView
 from jobroom.errors import IdempotencyKeyReused, TaskExists
 from jobroom.service import access
 from jobroom.service.use_case import reads, writes
@@ -57,13 +56,13 @@ def submit_task(
             return _known(tx, caller, new)
         job = shown
     add = tasks.add_in_turn if job.claim_order == "fair" else tasks.add
-    made = _new_task(tx, caller, room_id, job, new)
-    task = add(tx, made, job_version=job.version)
+    given = _given(tx, caller, room_id, job, new)
+    task = add(tx, given)
     if task is None:
         known = _known(tx, caller, new)
         if known is not None or not _forget_old_key(tx, caller, new):
             return known
-        task = add(tx, made, job_version=job.version)
+        task = add(tx, given)
         if task is None:
             return None
     if task.ready:
@@ -77,45 +76,28 @@ def find_repeat(tx: Transaction, *, caller: Caller, new: NewTask) -> Submitted |
     return _known(tx, caller, new)
 
 
-def _new_task(tx: Transaction, caller: Caller, room_id: str, job: Job, new: NewTask) -> Task:
-    # By position, in the order of the fields: a submission makes one of these in half the time.
-    return Task(
-        0,
-        new.id or tx.token or names.new_uuid7(),
-        job.seq,
-        room_id,
-        caller.identity,
-        _PENDING,
-        1,  # ready, by the store's clock
-        new.priority,
-        0,  # turn, by the store
-        new.payload,
-        job.schema_version,
-        0,  # created_at, by the store's clock
-        new.run_at,
-        new.expires_at,
-        None,  # claimed_at
-        None,  # started_at
-        None,  # completed_at
-        None,  # worker_id
-        0,  # attempt
-        0,  # starts
-        0,  # idle_claims
-        new.max_attempts or job.max_attempts,
-        job.timeout_seconds if new.timeout_seconds is None else new.timeout_seconds,
-        new.expires_at,  # due_at
-        None,  # claim_request_id
-        new.idempotency_key,
-        new.fingerprint,
-        None,  # progress
-        None,  # message
-        None,  # error
-        None,  # result
-        1,  # version
-    )
-
-
-_PENDING = TaskStatus.PENDING.value
+def _given(
+    tx: Transaction, caller: Caller, room_id: str, job: Job, new: NewTask
+) -> dict[str, Any]:
+    """What the store is given of a new task; the rest of it is the store's."""
+    return {
+        "id": new.id or tx.token or names.new_uuid7(),
+        "job_seq": job.seq,
+        "job_version": job.version,
+        "schema_version": job.schema_version,
+        "room_id": room_id,
+        "created_by_id": caller.identity,
+        "priority": new.priority,
+        "payload": new.payload,
+        "run_at": new.run_at,
+        "expires_at": new.expires_at,
+        "max_attempts": new.max_attempts or job.max_attempts,
+        "timeout_seconds": (
+            job.timeout_seconds if new.timeout_seconds is None else new.timeout_seconds
+        ),
+        "idempotency_key": new.idempotency_key,
+        "fingerprint": new.fingerprint,
+    }
 
 
 def _known(tx: Transaction, caller: Caller, new: NewTask) -> Submitted | None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Text, bindparam, exists, func, not_, or_, select, update
+from sqlalchemy import bindparam, exists, func, not_, or_, select, update
 
 from jobroom.domain.records import TaskView
-from jobroom.store import workers
+from jobroom.store import skipping, workers
 from jobroom.store.schema import job, task, worker, worker_job_link
 from jobroom.store.statement import Statement, literal
 from jobroom.store.views import (
     HELD,
     HOLDER_HEARD,
+    IS_NO_REPEAT,
+    IS_THERE,
     NEXT_VERSION,
     SOUND_VIEW,
     TIME,
@@ -79,22 +81,8 @@ def _is_due(job_seq: ColumnElement[int]) -> tuple[ColumnElement[bool], ...]:
 
 
 _IS_DUE = _is_due(worker_job_link.c.job_seq)
-_served = task.alias("served")
-_IS_REPEAT = exists(
-    select(literal(1)).where(
-        _served.c.worker_id == bindparam("worker_id"),
-        _served.c.status.in_([literal("claimed"), literal("running")]),
-        _served.c.claim_request_id == bindparam("request_id", type_=Text),
-    )
-)
-_PLAIN = (
-    exists(
-        select(literal(1)).where(
-            worker.c.id == bindparam("worker_id"),
-            worker.c.state == literal("active"),
-            worker.c.identity == bindparam("identity"),
-        )
-    ),
+PLAIN = (
+    IS_THERE,
     not_(
         exists(
             select(literal(1)).where(
@@ -103,12 +91,12 @@ _PLAIN = (
             )
         )
     ),
-    or_(bindparam("request_id", type_=Text).is_(None), not_(_IS_REPEAT)),
+    IS_NO_REPEAT,
 )
 """The worker is there and the caller's own, nothing has just become due, this is no repeat."""
 
 
-def _claim(*guards: ColumnElement[bool], start: bool) -> Statement:
+def _claim(*, plain: bool, start: bool) -> Statement:
     moved: dict[str, Any]
     if start:
         moved = {
@@ -124,15 +112,13 @@ def _claim(*guards: ColumnElement[bool], start: bool) -> Statement:
             "idle_claims": task.c.idle_claims + literal(1),
             "due_at": after(func.coalesce(_CLAIM_TIMEOUT, task.c.timeout_seconds)),
         }
-    return Statement(
+    claim = (
         update(task)
         .where(
-            task.c.seq == _BEST,
             task.c.status == literal("pending"),
             or_(task.c.expires_at.is_(None), task.c.expires_at > bindparam("now")),
             # A row that says it has ended would break a CHECK here, with all claims behind it.
             task.c.completed_at.is_(None),
-            *guards,
         )
         .values(
             worker_id=bindparam("worker_id"),
@@ -142,14 +128,19 @@ def _claim(*guards: ColumnElement[bool], start: bool) -> Statement:
             version=NEXT_VERSION,
             **moved,
         )
-        .returning(*SOUND_VIEW, *((HOLDER_HEARD, TIME) if guards else ()))
+        .returning(*SOUND_VIEW, *((HOLDER_HEARD, TIME) if plain else ()))
+    )
+    return Statement(
+        claim.where(task.c.seq == _BEST, *(PLAIN if plain else ())),
+        # Its guards come before the lock.
+        postgresql=claim.where(task.c.seq == skipping.free(*(skipping.PLAIN if plain else ()))),
     )
 
 
-_CLAIM = _claim(start=False)
-_CLAIM_AND_START = _claim(start=True)
-_CLAIM_PLAINLY = _claim(*_PLAIN, start=False)
-_CLAIM_AND_START_PLAINLY = _claim(*_PLAIN, start=True)
+_CLAIM = _claim(plain=False, start=False)
+_CLAIM_AND_START = _claim(plain=False, start=True)
+_CLAIM_PLAINLY = _claim(plain=True, start=False)
+_CLAIM_AND_START_PLAINLY = _claim(plain=True, start=True)
 
 
 def claim_next(
@@ -272,7 +263,7 @@ _IDLE = Statement(
                 )
             )
         ),
-        not_(_IS_REPEAT),
+        IS_NO_REPEAT,
     )
 )
 

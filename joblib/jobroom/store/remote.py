@@ -126,12 +126,10 @@ class RemoteTransaction(Transaction):
         self,
         statement: Statement,  # noqa: ARG002 - what it would not tell costs a round trip
         telling: Statement,
-        *,
-        first: Sequence[Statement] = (),
-        **params: Any,
+        params: dict[str, Any],
     ) -> tuple[int, int] | None:
         """Insert one row by a statement that tells its ``seq`` and the time."""
-        rows = self.alone(telling, first=first, **params)
+        rows = self.alone(telling, **params)
         if not rows:
             return None
         self.learn(rows[0][1])

@@ -102,9 +102,7 @@ class Transaction:
 
     def returning(self, statement: Statement, **params: Any) -> list[Row]:
         """Run a statement that writes and returns the rows it wrote."""
-        rows = self.rows(statement, **params)
-        self.dirty += len(rows)
-        return rows
+        return self._write(statement, params)
 
     def alone(
         self,
@@ -122,8 +120,8 @@ class Transaction:
         All take what they need of the same parameters.
         """
         for before in first:
-            self.change(before, **params)
-        return self.returning(statement, **params)
+            self._execute(before, params)
+        return self._write(statement, params)
 
     def glance(self, statement: Statement, **params: Any) -> Row | None:
         """As ``row``, for a query that need not be in one transaction with anything."""
@@ -133,17 +131,13 @@ class Transaction:
         self,
         statement: Statement,
         telling: Statement,  # noqa: ARG002 - as above
-        *,
-        first: Sequence[Statement] = (),
-        **params: Any,
+        params: dict[str, Any],
     ) -> tuple[int, int] | None:
         """Insert one row: its ``seq`` and the time; None where a conflict kept it out.
 
         ``telling`` is the same statement with both in RETURNING, which the driver of a database
-        at hand knows without.
+        at hand knows without. It goes ``alone``.
         """
-        for before in first:
-            self.change(before, **params)
         cursor = self._execute(statement, params)
         if cursor.rowcount != 1:
             return None
@@ -160,7 +154,12 @@ class Transaction:
     def lock(self, statement: Statement, **params: Any) -> None:
         """Keep others from the rows that a query finds, where they may write beside us."""
 
-    def _execute(self, statement: Statement, params: dict[str, object]) -> Any:
+    def _write(self, statement: Statement, params: dict[str, Any]) -> list[Row]:
+        rows: list[Row] = self._execute(statement, params).fetchall()
+        self.dirty += len(rows)
+        return rows
+
+    def _execute(self, statement: Statement, params: dict[str, Any]) -> Any:
         compiled = statement.compiled(self._database.spelling)
         params["now"] = self.now
         return self._connection.execute(compiled.text, compiled.values(params))

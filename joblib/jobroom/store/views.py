@@ -10,8 +10,11 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
+    exists,
     func,
     literal_column,
+    not_,
+    or_,
     select,
 )
 
@@ -83,6 +86,28 @@ HOLDER_HEARD = (
     .correlate(task)
     .scalar_subquery()
 )
+IS_THERE = exists(
+    select(literal(1)).where(
+        worker.c.id == bindparam("worker_id"),
+        worker.c.state == literal("active"),
+        worker.c.identity == bindparam("identity"),
+    )
+)
+"""The worker that a claim names is active, and the caller's own."""
+_served = task.alias("served")
+IS_NO_REPEAT = or_(
+    bindparam("request_id", type_=Text).is_(None),
+    not_(
+        exists(
+            select(literal(1)).where(
+                _served.c.worker_id == bindparam("worker_id"),
+                _served.c.status.in_([literal("claimed"), literal("running")]),
+                _served.c.claim_request_id == bindparam("request_id"),
+            )
+        )
+    ),
+)
+"""The worker holds nothing that an earlier claim with this request id has brought it."""
 TIME = bindparam("now", type_=BigInteger)
 """The time that a statement went by, told with its rows."""
 HELD = task.c.status.in_([literal("claimed"), literal("running")])
@@ -130,11 +155,11 @@ def changed_of_holder(
         rows = tx.returning(statement, **params)
     if not rows:
         return None
-    *row, heard, now = rows[0]
-    tx.learn(now)
-    found = view(row)
+    row = rows[0]
+    tx.learn(row[-1])
+    found = view(row[:-2])
     tx.changed.append(found.task)
-    return found, heard
+    return found, row[-2]
 
 
 def after(seconds: ColumnElement[Any]) -> ColumnElement[Any]:
