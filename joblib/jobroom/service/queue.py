@@ -74,7 +74,11 @@ class JobQueue(Hooks):
         self.listeners: list[Listener] = []
         self.waiting = WaitingClaims()
         self.database = dialect.open_database(settings)
-        migrate.prepare(self.database)
+        try:
+            migrate.prepare(self.database)
+        except BaseException:
+            self.database.close()
+            raise
         self.writer = self._lane(write=True)
         self.reader = self._lane(write=False)
         self._watcher = Watcher(self)

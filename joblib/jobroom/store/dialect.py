@@ -40,6 +40,9 @@ class Database(Protocol):
     def refusal(self, error: Any) -> ConfigurationError:
         """What is wrong with the database, and what to do, by the driver's error."""
 
+    def is_busy(self, error: Any) -> bool:
+        """Whether another writer is at work: worth another try at once."""
+
     def engine(self) -> Engine:
         """For alembic, which speaks SQLAlchemy; to be disposed of."""
 
@@ -61,9 +64,6 @@ class LocalDatabase(Database, Protocol):
 
     def begin(self, connection: Any, *, write: bool) -> None:
         """Begin a transaction; raises the driver's error where the store is busy."""
-
-    def is_busy(self, error: Exception) -> bool:
-        """Whether another writer is at work: worth another try at once."""
 
     def is_unavailable(self, error: Exception) -> bool:
         """Whether the store, not the statement, is at fault: worth another try later."""

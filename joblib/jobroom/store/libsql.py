@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,9 +48,13 @@ class LibSQL:
 
     def __init__(self, settings: JobLibSettings) -> None:
         self.location = safe_location(settings.database_url)
-        self.transport: Transport = open_transport(
-            settings.database_url, token_provider(settings), settings.database_busy_seconds
+        self._open = partial(
+            open_transport,
+            settings.database_url,
+            token_provider(settings),
+            settings.database_busy_seconds,
         )
+        self.transport: Transport = self._open()
         self._seen: str | None = None
 
     def session(self, *, write: bool) -> LibSQLSession:
@@ -65,6 +70,10 @@ class LibSQL:
         if error.is_busy:
             return Outcome.BUSY
         return Outcome.AWAY if error.is_unavailable else Outcome.FAULT
+
+    def is_busy(self, error: Any) -> bool:
+        """Whether another writer is at work: worth another try at once."""
+        return isinstance(error, Error) and error.is_busy
 
     def read(self, text: str) -> list[tuple[Any, ...]]:
         """Run one query outside of everything."""
@@ -86,10 +95,10 @@ class LibSQL:
         return ConfigurationError(f"The database {self.location} {what}.")
 
     def engine(self) -> Engine:
-        """For alembic: an engine over the same transport."""
+        """For alembic: an engine over a transport of its own, which it closes."""
         from jobroom.store.hrana.dialect import engine_of
 
-        return engine_of(self.transport)
+        return engine_of(self._open())
 
     @contextmanager
     def watch_commits(self) -> Iterator[Commits]:

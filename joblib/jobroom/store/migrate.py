@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 HEAD = "0001"
 """The revision that this code works with; alembic is imported only where the file has another."""
 
+PATIENCE_SECONDS = 30.0
+LONGEST_PAUSE_SECONDS = 0.1
+"""While another process upgrades the same database."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -90,19 +95,26 @@ def upgrade(database: Database) -> None:
     from sqlalchemy.exc import DBAPIError
 
     _check_known(database, current(database))
-    config = _config()
-    engine = database.engine()
-    try:
-        with engine.connect() as connection, connection.begin():
-            config.attributes["connection"] = connection
-            command.upgrade(config, HEAD)
-    except DBAPIError as error:
-        message = (
-            f"The database {database.location} cannot be written: {database.advice} ({error.orig})."
-        )
-        raise ConfigurationError(message) from error
-    finally:
-        engine.dispose()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        engine = database.engine()
+        try:
+            with engine.connect() as connection, connection.begin():
+                config = _config()
+                config.attributes["connection"] = connection
+                command.upgrade(config, HEAD)
+        except DBAPIError as error:
+            # Where a transaction cannot begin with the lock, another upgrade may be in the way.
+            if database.is_busy(error.orig) and time.monotonic() < deadline:
+                time.sleep(random.uniform(0, LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
+                continue
+            why = f"{database.advice} ({error.orig})"
+            message = f"The database {database.location} cannot be written: {why}."
+            raise ConfigurationError(message) from error
+        else:
+            return
+        finally:
+            engine.dispose()
 
 
 def _check_known(database: Database, revision: str | None) -> None:

@@ -12,13 +12,13 @@ from jobroom.store.views import IS_NO_REPEAT, IS_THERE
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Select
-    from sqlalchemy.sql.expression import Alias, ScalarSelect
+    from sqlalchemy.sql.expression import NamedFromClause, ScalarSelect
 
 _NEAR = 16
 """How many tasks that others hold just now a claim passes over, at most."""
 
 
-def _in_line(one: Alias, job_seq: ColumnElement[int], limit: int) -> Select[Any]:
+def _in_line(one: NamedFromClause[Any], job_seq: ColumnElement[int], limit: int) -> Select[Any]:
     """What claims take next of a job, in their order."""
     return (
         select(one.c.seq, one.c.priority, one.c.turn)
@@ -79,7 +79,7 @@ def free(*guards: ColumnElement[bool]) -> ScalarSelect[int]:
     return select(both.c.seq).limit(literal(1)).scalar_subquery()
 
 
-def _locked(one: Alias, seq: ColumnElement[int]) -> Select[Any]:
+def _locked(one: NamedFromClause[Any], seq: ColumnElement[int]) -> Select[Any]:
     """A task that is still claimable and held by nobody."""
     return (
         select(one.c.seq)
