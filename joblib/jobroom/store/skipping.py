@@ -12,7 +12,8 @@ from jobroom.store.views import IS_NO_REPEAT, IS_THERE
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Select
-    from sqlalchemy.sql.expression import NamedFromClause, ScalarSelect
+    from sqlalchemy.sql.expression import ScalarSelect
+    from sqlalchemy.sql.selectable import NamedFromClause
 
 _NEAR = 16
 """How many tasks that others hold just now a claim passes over, at most."""
