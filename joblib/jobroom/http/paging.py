@@ -81,6 +81,8 @@ def one(call: Call, name: str) -> str | None:
         return None
     if len(values) > 1:
         raise _refused(name, "is sent more than once")
+    if "\0" in values[0]:
+        raise _refused(name, "holds a NUL character")
     return values[0]
 
 
@@ -205,8 +207,14 @@ def _read_cursor(cursor: str, kind: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _is_place(after: object, kind: str) -> bool:
-    is_of_kind = type(after) is KINDS[kind]
-    return is_of_kind and (not isinstance(after, int) or 0 <= after <= LARGEST_SEQ)
+    if KINDS[kind] is str:
+        return _is_text(after)
+    return type(after) is int and 0 <= after <= LARGEST_SEQ
+
+
+def _is_text(value: object) -> bool:
+    """No NUL: no store holds one, and PostgreSQL cannot even be asked for it."""
+    return isinstance(value, str) and "\0" not in value
 
 
 def _are_filters(filters: object, kind: str) -> bool:
@@ -219,7 +227,9 @@ def _are_filters(filters: object, kind: str) -> bool:
         and all(status in tuple(TaskStatus) for status in statuses)
         # Each of them once, as we write them: a status more is a search more.
         and statuses == sorted(set(statuses))
-        and all(isinstance(filters[name], str | None) for name in ("job", "created_by_id"))
+        and all(
+            filters[name] is None or _is_text(filters[name]) for name in ("job", "created_by_id")
+        )
     )
 
 

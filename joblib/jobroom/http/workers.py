@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobroom import wire
+from jobroom.errors import WorkerNotFound
 from jobroom.http import paging, render
 from jobroom.http.exchange import Call, Reply, reply
 from jobroom.service import workers
@@ -21,7 +22,7 @@ async def create_worker(call: Call) -> Reply:
 async def heartbeat(call: Call) -> Reply:
     """A worker is alive; it learns what to stop. A body is allowed and not looked at."""
     done: workers.Heartbeat = await call.run(
-        workers.heartbeat, caller=call.caller, worker_id=call.path("worker_id")
+        workers.heartbeat, caller=call.caller, worker_id=_worker_id(call)
     )
     document = render.heartbeat_document(
         done.worker.id, last_heartbeat=done.worker.last_heartbeat, cancel=done.cancel
@@ -31,8 +32,16 @@ async def heartbeat(call: Call) -> Reply:
 
 async def delete_worker(call: Call) -> Reply:
     """A worker leaves in good order."""
-    await call.run(workers.delete_worker, caller=call.caller, worker_id=call.path("worker_id"))
+    await call.run(workers.delete_worker, caller=call.caller, worker_id=_worker_id(call))
     return Reply(204, b"", ())
+
+
+def _worker_id(call: Call) -> str:
+    """The worker that the address names."""
+    named = call.path("worker_id")
+    if "\0" in named:  # which no store holds, and PostgreSQL cannot even be asked for
+        raise WorkerNotFound("There is no worker with a NUL in its id; register again.")
+    return named
 
 
 async def list_workers(call: Call) -> Reply:

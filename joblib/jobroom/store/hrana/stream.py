@@ -104,8 +104,11 @@ class HttpStream:
     def _call(self, requests: Sequence[str], *, lost: bool | None) -> list[dict[str, object]]:
         try:
             answer = self._transport.call(Call(self._base, requests, self._baton, lost))
-        except Error:
-            self._end()  # without its next baton the stream cannot be found again
+        except Error as error:
+            # Without its next baton the stream cannot be found again, unless the request never
+            # came: then the old one is still good, and a rollback by it frees the write lock.
+            if error.code != "TRANSPORT" or lost is None:
+                self._end()
             raise
         self._baton = answer.baton
         base = (answer.base_url or self._base).rstrip("/")
