@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
+from jobroom.errors import ConfigurationError, StoreUnavailable
 from jobroom.http import grouping
 from jobroom.http.taskwatch import TaskWatch
 from jobroom.service import payloads
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from jobroom.service.use_case import UseCase
     from jobroom.settings import JobLibSettings
     from jobroom.tokens import Identity
+
+log = logging.getLogger("jobroom")
 
 REMEMBERED_JOBS = 4096
 REMEMBERED_CHARACTERS = 32 * 1024 * 1024
@@ -123,8 +127,21 @@ class Door:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             # A new loop in the same process: warm calls on Lambda after a foreign asyncio.run.
-            self._loop, self.is_stopping = loop, False
-            self.held.clear()
-            self._writes = grouping.for_lane(self.queue.writer, loop)
+            self._writes = grouping.for_lane(self._opened().writer, loop)
             self.watch.enter(loop)
+            self.held.clear()
+            # The last step: where the store is away, the next request begins again with the first.
+            self._loop, self.is_stopping = loop, False
         return loop
+
+    def _opened(self) -> JobQueue:
+        """The queue; StoreUnavailable where it cannot be opened now: the next request tries again.
+
+        A start says why, and ends; a request that comes first of all has nobody to tell it to.
+        """
+        try:
+            return self.queue
+        except ConfigurationError as error:
+            log.error("store.not_opened reason=%s", error)  # noqa: TRY400 - the sentence says all
+            message = "The store cannot be opened now; the server's log says why."
+            raise StoreUnavailable(message) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from jobroom.domain import damage
@@ -53,6 +54,8 @@ def claim_tasks(
     """
     # A claim whose answer is lost on the way from the store is found again by the token.
     wish = Wish(caller, worker_id or caller.identity, (), limit, start, request_id or tx.token)
+    if request_id is None and tx.token is not None:
+        tx.undo = partial(take_back, worker_id=wish.worker_id, token=tx.token, started=start)
     claimed = claim(tx, wish)
     if not claimed and wait:
         linked = tuple(jobs.linked_to(tx, wish.worker_id))
@@ -88,6 +91,7 @@ def claimed_before(tx: Transaction, wish: Wish) -> list[TaskView]:
     """What the worker still holds of an earlier claim with this ``request_id``."""
     if wish.request_id is None or (wish.request_id == tx.token and not tx.is_repeat):
         return []
+    claims.lock_request(tx, worker_id=wish.worker_id, request_id=wish.request_id)
     before = claims.claimed_by_request(tx, worker_id=wish.worker_id, request_id=wish.request_id)
     return [leased(tx, found) for found in before if _can_be_run(found, started=True)]
 
@@ -221,6 +225,13 @@ def find_served(tx: Transaction, *, worker_ids: list[str]) -> list[str]:
 def offer(tx: Transaction, *, job_seqs: set[int]) -> None:
     """Let the claims that wait at these jobs try again: another process or the time has acted."""
     tx.claimable.update(dict.fromkeys(job_seqs))
+
+
+def take_back(tx: Transaction, *, worker_id: str, token: str, started: bool) -> None:
+    """Undo a claim that the store may have kept, and that no request id leads back to."""
+    held = claims.claimed_by_request(tx, worker_id=worker_id, request_id=token)
+    sound = [found for found in held if _can_be_run(found, started=True)]
+    give_back.rule(tx, claimed=sound, started=started)
 
 
 @writes

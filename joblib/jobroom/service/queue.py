@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, T
 
 from jobroom.domain.records import SweepReport
 from jobroom.service import sweeping
+from jobroom.service.undoing import Undoing
 from jobroom.service.waiting import WaitingClaims
 from jobroom.service.watching import Watcher
 from jobroom.store import dialect, migrate
@@ -82,6 +83,7 @@ class JobQueue(Hooks):
         self.writer = self._lane(write=True)
         self.reader = self._lane(write=False)
         self._watcher = Watcher(self)
+        self._undoing = Undoing(self.run, pause_seconds=settings.database_busy_seconds)
 
     def _lane(self, *, write: bool) -> Lane | RemoteLane:
         kind = Lane if self.database.is_at_hand else RemoteLane
@@ -112,6 +114,7 @@ class JobQueue(Hooks):
     def close(self) -> None:
         """Answer what waits, then let go of the database."""
         self._watcher.stop()
+        self._undoing.stop()
         self.writer.close()
         self.reader.close()
         self.database.close()
@@ -188,6 +191,10 @@ class JobQueue(Hooks):
     def next_waiting(self, job_seq: int) -> Work | None:
         """The claim that waits longest at a job, to be tried again."""
         return self.waiting.take_first(job_seq)
+
+    def unanswered(self, undo: Callable[[Transaction], None]) -> None:
+        """A request was given up that the store may have kept: take it back when it answers."""
+        self._undoing.add(undo)
 
     def committed(self, tx: Transaction) -> None:
         """Tell those who wait for a task what has changed."""

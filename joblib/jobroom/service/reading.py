@@ -85,6 +85,10 @@ def list_tasks(
 @reads
 def check_retry(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
     """The task that a retry would make pending; raises what ``retry_task`` would raise."""
+    return _check_ended(_check_may_retry(tx, caller, task_id))
+
+
+def _check_may_retry(tx: Transaction, caller: Caller, task_id: str) -> TaskView:
     found = tasks.get(tx, task_id)
     if found is None or not access.sees_task(caller, found[0].task, found[2]):
         raise access.task_not_found(task_id)
@@ -92,10 +96,15 @@ def check_retry(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
     if task.created_by_id != caller.identity and not access.is_admin_in(caller, task.room_id):
         message = f"Only its creator or an admin may retry task {task.id}."
         raise Forbidden(message)
+    return found[0]
+
+
+def _check_ended(view: TaskView) -> TaskView:
+    task = view.task
     if task.status not in (TaskStatus.FAILED, TaskStatus.CANCELLED):
         message = f"Task {task.id} is {task.status}; only a failed or cancelled task is retried."
         raise InvalidTaskTransition(message)
-    return found[0]
+    return view
 
 
 @writes
@@ -105,7 +114,11 @@ def retry_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
     ``starts`` begins again at 0, ``attempt`` goes on, an ``expires_at`` that has passed is
     cleared (rules, *Retry*, *Time fields*). Raises TaskNotFound, Forbidden, InvalidTaskTransition.
     """
-    task = check_retry(tx, caller=caller, task_id=task_id).task
+    view = _check_may_retry(tx, caller, task_id)
+    if tx.is_repeat and view.task.status == TaskStatus.PENDING:
+        # Done a moment ago; the answer was lost on its way from the store.
+        return view
+    task = _check_ended(view).task
     if not damage.is_sound(task):
         message = f"{damage.STORY} ({damage.flaw(task)}); submit it again instead."
         raise InvalidTaskTransition(message)

@@ -81,7 +81,7 @@ def register_job(
     found = jobs.get(tx, room_id=room_id, category=spec.category, name=spec.name)
     if found is not None and not found.hidden and not replace:
         _check_same_schema(found, spec)
-    created = found is None or bool(found.hidden)
+    created = found is None or bool(found.hidden) or found.id == tx.token
     worker = crew.speak_for(tx, caller, worker_id, registering=True)
     if found is not None and found.hidden:
         # The worker may have slept: waking it has listed its jobs again, this one with them.
@@ -96,7 +96,7 @@ def register_job(
 def _add(tx: Transaction, room_id: str, spec: JobSpec) -> Job:
     new = Job(
         seq=0,
-        id=names.new_uuid7(),
+        id=tx.token or names.new_uuid7(),
         room_id=room_id,
         category=spec.category,
         name=spec.name,

@@ -316,8 +316,11 @@ def _with_next(
         return Reported(done)
     if workers.speaking(tx, worker_id=speaker, identity=caller.identity) is None:
         return Reported(done)
-    # A repeat takes nothing new: the report that ended the task has claimed already.
-    claimed = claiming.claimed_before(tx, wish) if is_repeat else claiming.take(tx, wish)
+    claimed = claiming.claimed_before(tx, wish) if is_repeat else []
+    # A client's repeat takes nothing new: the report that ended the task has claimed already. One
+    # of the lane's may not have come so far: across a network the two are kept one after the other.
+    if not claimed and (tx.is_repeat or not is_repeat):
+        claimed = claiming.take(tx, wish)
     return Reported(done, claimed[0] if claimed else None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from jobroom.domain import names
@@ -57,6 +58,8 @@ def submit_task(
         job = shown
     add = tasks.add_in_turn if job.claim_order == "fair" else tasks.add
     given = _given(tx, caller, room_id, job, new)
+    if tx.token is not None and new.fingerprint is None:
+        tx.undo = partial(_withdraw, task_id=tx.token)
     task = add(tx, given)
     if task is None:
         known = _known(tx, caller, new)
@@ -76,9 +79,7 @@ def find_repeat(tx: Transaction, *, caller: Caller, new: NewTask) -> Submitted |
     return _known(tx, caller, new)
 
 
-def _given(
-    tx: Transaction, caller: Caller, room_id: str, job: Job, new: NewTask
-) -> dict[str, Any]:
+def _given(tx: Transaction, caller: Caller, room_id: str, job: Job, new: NewTask) -> dict[str, Any]:
     """What the store is given of a new task; the rest of it is the store's."""
     return {
         "id": new.id or tx.token or names.new_uuid7(),
@@ -98,6 +99,14 @@ def _given(
         "idempotency_key": new.idempotency_key,
         "fingerprint": new.fingerprint,
     }
+
+
+def _withdraw(tx: Transaction, *, task_id: str) -> None:
+    """Undo a submission that the store may have kept, unless somebody has claimed it by now.
+
+    Its client has neither a key nor an id, and so sends it again as another task.
+    """
+    tasks.withdraw(tx, task_id)
 
 
 def _known(tx: Transaction, caller: Caller, new: NewTask) -> Submitted | None:

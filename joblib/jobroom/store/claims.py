@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, exists, func, not_, or_, select, update
+from sqlalchemy import Text, bindparam, exists, func, not_, or_, select, update
 
 from jobroom.domain.records import TaskView
 from jobroom.store import skipping, workers
@@ -143,6 +143,25 @@ _CLAIM_PLAINLY = _claim(plain=True, start=False)
 _CLAIM_AND_START_PLAINLY = _claim(plain=True, start=True)
 
 
+_LOCK_REQUEST = Statement(
+    select(
+        func.pg_advisory_xact_lock(
+            func.hashtextextended(
+                bindparam("worker_id", type_=Text)
+                + literal(" ")
+                + bindparam("request_id", type_=Text),
+                literal(0),
+            )
+        )
+    )
+)
+
+
+def lock_request(tx: Transaction, *, worker_id: str, request_id: str) -> None:
+    """Wait for the same claim where it is under way: then it is seen, and not claimed twice."""
+    tx.lock(_LOCK_REQUEST, worker_id=worker_id, request_id=request_id)
+
+
 def claim_next(
     tx: Transaction, *, worker_id: str, start: bool, request_id: str | None
 ) -> TaskView | None:
@@ -166,6 +185,7 @@ def claim_plainly(
     return changed_of_holder(
         tx,
         _CLAIM_AND_START_PLAINLY if start else _CLAIM_PLAINLY,
+        locks=(_LOCK_REQUEST,) if request_id not in (None, tx.token) else (),
         sparing=(workers.TOUCH_SPEAKER,),
         worker_id=worker_id,
         identity=identity,

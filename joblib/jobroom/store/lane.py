@@ -152,6 +152,9 @@ class Hooks:
         """The first who waits at the job; not parked any more, to be run again."""
         return None
 
+    def unanswered(self, undo: Callable[[Transaction], None]) -> None:
+        """Nobody can be told what became of a request, and this takes it back."""
+
     def committed(self, tx: Transaction) -> None:
         """The transaction is committed: tell those who wait for what it changed."""
 

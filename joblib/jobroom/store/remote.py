@@ -101,11 +101,16 @@ class RemoteTransaction(Transaction):
         statement: Statement,
         *,
         first: Sequence[Statement] = (),
+        locks: Sequence[Statement] = (),
         sparing: Sequence[Statement] = (),
         **params: Any,
     ) -> list[Row]:
         """Run a statement that is all of what was asked for; see ``Transaction.alone``."""
-        before = (*first, *(sparing if self._database.spares else ()))
+        before = (
+            *(locks if self._database.skips_locked else ()),
+            *first,
+            *(sparing if self._database.spares else ()),
+        )
         steps = [self._step(each, params, writes=True) for each in (*before, statement)]
         if self._is_open or self._pending:
             answers = self._send(steps)

@@ -14,6 +14,7 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from jobroom.domain import names
@@ -23,7 +24,7 @@ from jobroom.store.remote import RemoteTransaction
 from jobroom.store.session import Contended, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from jobroom.settings import JobLibSettings
@@ -34,6 +35,7 @@ log = logging.getLogger("jobroom")
 
 FIRST_PAUSE_SECONDS = 0.005
 LONGEST_PAUSE_SECONDS = 0.5
+NOT_TAKEN = "The store did not take the request; nothing of it was kept. Try again in a moment."
 MOST_FAULTS = 3
 """So often a request is tried again that failed for what others did at the same moment."""
 
@@ -61,16 +63,26 @@ class RemoteLane:
         self._threads = ThreadPoolExecutor(settings.database_connections, f"jobroom-{name}")
         self._closing = threading.Lock()
         self._closed = False
-        self._is_away = False
+        self._absence = _Absence()
+        self._handed_on = _HandedOn()
 
     def post(self, work: Work) -> None:
         """Queue a request; its mailbox gets it back when it is committed or refused."""
+        # Not behind those that wait in vain: each of them has one of the few threads.
+        if self._absence.is_being_looked_at:
+            work.error = StoreUnavailable(NOT_TAKEN)
+        elif not self._queue(work):
+            work.error = StoreUnavailable("The queue is shutting down; try again in a moment.")
+        else:
+            return
+        deliver([work])
+
+    def _queue(self, work: Work) -> bool:
+        """Have a thread serve a request; False where there are no threads any more."""
         with self._closing:
             if not self._closed:
                 self._threads.submit(self._serve, work)
-                return
-        work.error = StoreUnavailable("The queue is shutting down; try again in a moment.")
-        deliver([work])
+            return not self._closed
 
     def call(self, work: Work) -> Any:
         """Run a request on the caller's own thread; return its result."""
@@ -111,15 +123,36 @@ class RemoteLane:
         the store hands one task to one of those who ask, whoever they are.
         """
         for job_seq in job_seqs:
+            # One thread at a time, or the second who waits would overtake the first.
+            if self._handed_on.enter(job_seq):
+                try:
+                    self._serve_waiting(job_seq)
+                except BaseException:
+                    self._handed_on.abandon(job_seq)
+                    raise
+
+    def _serve_waiting(self, job_seq: int) -> None:
+        while True:
             while (waiting := self._hooks.next_waiting(job_seq)) is not None:
                 if not self._serve(waiting, since=time.monotonic()):
                     break
+            if self._handed_on.leave(job_seq):
+                return
 
     def _run(self, work: Work, since: float) -> RemoteTransaction | None:
-        """Run a request until it is answered; its transaction, if that was committed."""
+        """Run a request, if the store may answer it in time; its transaction, if committed."""
         deadline = since + self._settings.database_busy_seconds
+        with self._absence.look() as may_look:
+            if may_look and time.monotonic() < deadline:
+                return self._try(work, deadline)
+        work.error = StoreUnavailable(NOT_TAKEN)
+        return None
+
+    def _try(self, work: Work, deadline: float) -> RemoteTransaction | None:
+        """Run a request until it is answered; its transaction, if that was committed."""
         token = names.new_uuid7()
         pause, faults, is_repeat = FIRST_PAUSE_SECONDS, 0, False
+        begun_at = time.monotonic()
         while True:
             tx = self._begin(token, is_repeat=is_repeat)
             try:
@@ -133,14 +166,22 @@ class RemoteLane:
                 is_repeat = is_repeat or tx.kept or outcome is Outcome.UNKNOWN
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
                 moment = random.uniform(0, pause)  # noqa: S311 - no secret
-                gives_up = self._is_away and outcome is not Outcome.BUSY
+                is_away = outcome is not Outcome.BUSY
+                gives_up = self._absence.is_known and is_away
                 if gives_up or time.monotonic() + moment > deadline:
+                    if is_away:
+                        self._absence.begin(begun_at)
                     self._give_up(work, error, is_repeat=is_repeat)
+                    if is_repeat and tx.undo is not None:
+                        self._hooks.unanswered(tx.undo)
                     return None
                 time.sleep(moment)
             else:
-                self._is_away = False
-                return tx if is_kept else None
+                if not is_kept:
+                    return None
+                if self._absence.end():
+                    log.info("store.available database=%s", self._database.location)
+                return tx
 
     def _begin(self, token: str, *, is_repeat: bool) -> RemoteTransaction:
         return RemoteTransaction(
@@ -178,7 +219,6 @@ class RemoteLane:
         return Outcome.BUSY if isinstance(error, Contended) else self._database.outcome(error)
 
     def _give_up(self, work: Work, error: Exception, *, is_repeat: bool) -> None:
-        self._is_away = True
         log.warning("store.unavailable database=%s error=%s", self._database.location, error)
         if is_repeat:
             work.error = StoreUnavailable(
@@ -186,6 +226,74 @@ class RemoteLane:
                 " again, with the same Idempotency-Key or request id if it had one."
             )
         else:
-            work.error = StoreUnavailable(
-                "The store did not take the request; nothing of it was kept. Try again in a moment."
-            )
+            work.error = StoreUnavailable(NOT_TAKEN)
+
+
+class _Absence:
+    """Whether the store is away, and who goes to look whether it is back: one at a time.
+
+    All others are refused at once. A store that does not even refuse keeps whoever asks it waiting
+    for as long as may be, and would soon have all threads wait.
+    """
+
+    def __init__(self) -> None:
+        self.is_known = False
+        self._looking = threading.Lock()
+        self._answered_at = 0.0
+
+    @property
+    def is_being_looked_at(self) -> bool:
+        """Whether somebody is looking already."""
+        return self.is_known and self._looking.locked()
+
+    @contextmanager
+    def look(self) -> Iterator[bool]:
+        """Whether the store may be asked, within the ``with``."""
+        if not self.is_known:
+            yield True
+        elif self._looking.acquire(blocking=False):
+            try:
+                yield True
+            finally:
+                self._looking.release()
+        else:
+            yield False
+
+    def begin(self, asked_since: float) -> None:
+        """The store has left a request without an answer; but not if it answers others."""
+        self.is_known = self._answered_at < asked_since
+
+    def end(self) -> bool:
+        """The store has answered; True if it was away."""
+        was_known, self.is_known = self.is_known, False
+        self._answered_at = time.monotonic()
+        return was_known
+
+
+class _HandedOn:
+    """The jobs at which a thread is letting those who wait claim."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[int, bool] = {}
+
+    def enter(self, job_seq: int) -> bool:
+        """Whether nobody is there; whoever is goes round once more otherwise."""
+        with self._lock:
+            is_free = job_seq not in self._jobs
+            self._jobs[job_seq] = not is_free
+            return is_free
+
+    def leave(self, job_seq: int) -> bool:
+        """Whether nobody has come meanwhile, and the job is left."""
+        with self._lock:
+            if self._jobs[job_seq]:
+                self._jobs[job_seq] = False
+                return False
+            del self._jobs[job_seq]
+            return True
+
+    def abandon(self, job_seq: int) -> None:
+        """Leave it, whoever has come."""
+        with self._lock:
+            self._jobs.pop(job_seq, None)

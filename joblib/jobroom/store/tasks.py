@@ -5,7 +5,17 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BigInteger, ColumnElement, and_, bindparam, case, func, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from jobroom.domain.lifecycle import TaskStatus
@@ -164,6 +174,20 @@ _FORGET_KEY = Statement(
 def forget_key(tx: Transaction, seq: int) -> None:
     """The idempotency key of this task has lived its time."""
     tx.change(_FORGET_KEY, key=seq)
+
+
+_WITHDRAW = Statement(
+    delete(task).where(
+        task.c.id == bindparam("key"),
+        task.c.status == literal("pending"),
+        task.c.attempt == literal(0),
+    )
+)
+
+
+def withdraw(tx: Transaction, task_id: str) -> None:
+    """Remove a task that nobody has claimed yet."""
+    tx.change(_WITHDRAW, key=task_id)
 
 
 _ahead = task.alias("ahead")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jobroom.store.statement import Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jobroom.domain.records import Task
     from jobroom.settings import JobLibSettings
@@ -38,6 +38,7 @@ class Transaction:
         "dirty",
         "joined",
         "settings",
+        "undo",
     )
 
     skips_locked = False
@@ -63,6 +64,8 @@ class Transaction:
         self.claimable: dict[int, None] = {}
         self.joined: list[tuple[str, int]] = []
         self.dirty = 0
+        self.undo: Callable[[Transaction], None] | None = None
+        """Takes back what was kept and nobody could be told of; for who cannot ask again."""
 
     @property
     def now(self) -> int:
@@ -109,6 +112,7 @@ class Transaction:
         statement: Statement,
         *,
         first: Sequence[Statement] = (),
+        locks: Sequence[Statement] = (),  # noqa: ARG002 - nobody else is at work here
         sparing: Sequence[Statement] = (),  # noqa: ARG002 - of use across a network only
         **params: Any,
     ) -> list[Row]:
@@ -116,7 +120,8 @@ class Transaction:
 
         A store across a network commits it by itself, in one round trip, if nothing was done
         before it; what the use case writes after it is then another transaction, and may be lost.
-        ``first`` goes before it, in its transaction; ``sparing`` may, to spare a round trip later.
+        ``first`` goes before it, in its transaction; so do ``locks``, where others may be at work
+        beside us; ``sparing`` may, to spare a round trip later.
         All take what they need of the same parameters.
         """
         for before in first:

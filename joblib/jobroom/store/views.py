@@ -142,6 +142,7 @@ def changed_of_holder(
     statement: Statement,
     *,
     alone: bool = True,
+    locks: Sequence[Statement] = (),
     sparing: Sequence[Statement] = (),
     **params: Any,
 ) -> tuple[TaskView, int | None] | None:
@@ -150,7 +151,7 @@ def changed_of_holder(
     With ``alone`` nothing that must be kept together with it follows (``Transaction.alone``).
     """
     if alone:
-        rows = tx.alone(statement, sparing=sparing, **params)
+        rows = tx.alone(statement, locks=locks, sparing=sparing, **params)
     else:
         rows = tx.returning(statement, **params)
     if not rows:
