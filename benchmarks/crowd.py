@@ -21,10 +21,11 @@ TASKS = "/v1/joblib/tasks"
 PAYLOAD = {"angle": 90, "axis": "z", "note": "as long as the payloads that a script sends"}
 
 
-def serve_ours(database: Path) -> AbstractContextManager[Server]:
-    """Our server on a SQLite file, durable by default; nothing sweeps beside the measurement."""
+def serve_ours(database: Path | str) -> AbstractContextManager[Server]:
+    """Our server on a SQLite file, or on the store of a URL; nothing sweeps while we measure."""
+    url = database if isinstance(database, str) else f"sqlite:///{database}"
     environment = {
-        "ZNDRAW_JOBLIB_DATABASE_URL": f"sqlite:///{database}",
+        "ZNDRAW_JOBLIB_DATABASE_URL": url,
         "ZNDRAW_JOBLIB_JWT_SECRET": SECRET,
         "ZNDRAW_JOBLIB_SWEEPER_INTERVAL_SECONDS": "0",
         "ZNDRAW_JOBLIB_LONG_POLL_MAX_WAIT_SECONDS": str(WAIT_SECONDS),

@@ -68,19 +68,20 @@ class Queue(Protocol):
 class OurQueue:
     """The use cases, called as an embedding program does; ``run`` opens their transactions."""
 
-    def __init__(self, run: Callable[..., Any]) -> None:
+    def __init__(self, run: Callable[..., Any], identity: str = "bench") -> None:
         self._run = run
-        self._caller = Caller("bench", is_admin=True)
+        self.caller = Caller(identity, is_admin=True)
         spec = registration.JobSpec("modifiers", "Rotate")
-        registered = run(registration.register_job, caller=self._caller, room_id=ROOM, spec=spec)
+        registered = run(registration.register_job, caller=self.caller, room_id=ROOM, spec=spec)
         self._job: Job = registered.view.job
+        self.job_seq = self._job.seq
         self.held: Task
 
     def submit(self) -> None:
         """One transaction."""
         self._run(
             submission.submit_task,
-            caller=self._caller,
+            caller=self.caller,
             room_id=ROOM,
             job=self._job,
             new=submission.NewTask(PAYLOAD),
@@ -88,7 +89,7 @@ class OurQueue:
 
     def claim(self) -> None:
         """Take the first one."""
-        self.held = self._run(claiming.claim_tasks, caller=self._caller, start=True)[0].task
+        self.held = self._run(claiming.claim_tasks, caller=self.caller, start=True)[0].task
 
     def complete(self) -> None:
         """End the held one."""
@@ -105,7 +106,7 @@ class OurQueue:
 
     def _report(self, *, claim_next: bool) -> Any:
         said = reporting.Report("completed", attempt=self.held.attempt, claim_next=claim_next)
-        return self._run(reporting.report, caller=self._caller, task_id=self.held.id, report=said)
+        return self._run(reporting.report, caller=self.caller, task_id=self.held.id, report=said)
 
 
 def measure(*, quick: bool = False, peer_venv: Path = PEER_VENV) -> list[Row]:

@@ -7,6 +7,7 @@ queue, with what each would hold had it been submitted (and claimed, and complet
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from jobroom.service import claiming, registration
 from jobroom.service import workers as crew
 from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
+from jobroom.store.hrana.transport import Step
+from jobroom.store.libsql import CLOCK
 from jobroom.store.schema import task
 
 ADMIN = Caller("bench", is_admin=True)
@@ -155,6 +158,32 @@ def _insert(path: Path, backlog: Backlog, *, first_job: int) -> None:
     finally:
         connection.close()
     _write_through(path)
+
+
+BATCH = 20_000
+
+
+def fill_remote(queue: JobQueue, backlog: Backlog) -> None:
+    """The same in a libSQL server: only what waits, and less of it, for each row crosses over."""
+    _check_columns()
+    made = [queue.run(crew.create_worker, caller=ADMIN, name=None) for _ in range(backlog.workers)]
+    workers = [None, *(view.worker.id for view in made)]
+    first_job = min(_register(queue, number, workers) for number in range(backlog.jobs))
+    values = {
+        "rare_every": max(1, backlog.pending // _RARE_TASKS),
+        "first_job": first_job,
+        "jobs": backlog.jobs,
+        "rooms": backlog.rooms,
+        "finished": 0,
+        "payload": f"'{PAYLOAD}'",
+        "worker": f"'{ADMIN.identity}'",
+        "start": f"{CLOCK} - {backlog.pending + 60_000_000}",
+    }
+    text = re.sub(r":(\w+)", lambda found: str(values.get(found[1], found[0])), _INSERT)
+    for start in range(1, backlog.pending + 1, BATCH):
+        end = min(start + BATCH - 1, backlog.pending)
+        part = text.replace("SELECT 1 UNION", f"SELECT {start} UNION").replace(":rows", str(end))
+        queue.database.transport.batch([Step(part)], write=True)
 
 
 def _check_columns() -> None:

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sqlite3
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +24,7 @@ import httpx
 import load
 import report
 import servers
+import venvs
 from report import Row
 from servers import Server
 
@@ -38,7 +36,6 @@ PINS = (
     "aiosqlite",
     "uvicorn[standard]",
 )
-INSTALL_SECONDS = 600
 CONNECTIONS = (1, 64)
 ROUNDS, QUICK_ROUNDS = 3, 1
 SECONDS, PEER_SECONDS = 3, 10  # what is under way at the end is not counted: the peer gets longer
@@ -96,7 +93,7 @@ CLAIMING = Work(
 
 def measure(*, quick: bool = False, venv: Path | None = None) -> list[Row]:
     """Tasks a second of both, in turn; the peer works on a shorter queue than we do."""
-    python = prepare(venv or default_venv())
+    python = venvs.prepare(venv or default_venv(), PINS, "zndraw_joblib, aiosqlite, uvicorn")
     with floor.serve_filled(PEER_PENDING) as ours, _serve_peer(python, pending=0) as peer:
         rows = _rows(SUBMITTING, ours, peer, quick=quick)
     pending = QUICK_PENDING if quick else PENDING
@@ -108,34 +105,7 @@ def measure(*, quick: bool = False, venv: Path | None = None) -> list[Row]:
 
 def default_venv() -> Path:
     """Where the peer's environment is kept between two runs."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "jobroom-benchmarks" / "zndraw-joblib-0.1.7"
-
-
-def prepare(venv: Path) -> Path:
-    """The Python of an environment that has the peer, made now if there is none."""
-    python = venv / "bin" / "python"
-    if python.exists() and _run([python, "-c", "import zndraw_joblib, aiosqlite, uvicorn"]) is None:
-        return python
-    print(f"Installing the peer into {venv}", file=sys.stderr)
-    venv.parent.mkdir(parents=True, exist_ok=True)
-    fault = _run([sys.executable, "-m", "venv", "--clear", venv])
-    fault = fault or _run([python, "-m", "pip", "install", "--quiet", *PINS])
-    if fault:
-        raise SystemExit(
-            f"The peer cannot be installed; name an environment that has it by --peer-venv: {fault}"
-        )
-    return python
-
-
-def _run(command: list[str | Path]) -> str | None:
-    """The last line of what a failing command says; None if it did not fail."""
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=INSTALL_SECONDS
-    )
-    return (
-        (done.stderr.strip().splitlines() or ["no reason given"])[-1] if done.returncode else None
-    )
+    return venvs.folder_of("zndraw-joblib-0.1.7")
 
 
 @contextmanager

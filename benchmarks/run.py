@@ -30,6 +30,8 @@ BENCHMARKS = {
     "wakeup": "how soon a waiting request hears of what it waits for",
     "waiters": "what waiting requests cost while nothing happens",
     "embedded": "the queue inside a process beside raw sqlite3 and other queues",
+    "libsql": "what a libSQL server is asked and bills, and its speed",
+    "postgres": "the queue in PostgreSQL beside psycopg, procrastinate and pgqueuer",
     "imports": "the CPU that importing takes",
     "growth": "a day's work in a minute, with retention on",
 }

@@ -86,11 +86,21 @@ def serve_floor() -> Iterator[Server]:
 
 
 @contextmanager
-def serve_jobroom(*, synchronous: str = "FULL", file: Path | None = None) -> Iterator[Server]:
-    """Our server on a SQLite file, a new one if none is given; it never sweeps by itself."""
+def serve_jobroom(
+    *,
+    synchronous: str = "FULL",
+    file: Path | None = None,
+    url: str | None = None,
+    store_connections: int = 8,
+) -> Iterator[Server]:
+    """Our server on a SQLite file, a new one if none is given; it never sweeps by itself.
+
+    ``url``: on another store instead, by so many connections to it.
+    """
     with tempfile.TemporaryDirectory() as folder:
         environment = {
-            "ZNDRAW_JOBLIB_DATABASE_URL": f"sqlite:///{file or Path(folder) / 'queue.db'}",
+            "ZNDRAW_JOBLIB_DATABASE_URL": url or f"sqlite:///{file or Path(folder) / 'queue.db'}",
+            "ZNDRAW_JOBLIB_DATABASE_CONNECTIONS": str(store_connections),
             "ZNDRAW_JOBLIB_SQLITE_SYNCHRONOUS": synchronous,
             "ZNDRAW_JOBLIB_JWT_SECRET": SECRET,
             "ZNDRAW_JOBLIB_SWEEPER_INTERVAL_SECONDS": "0",

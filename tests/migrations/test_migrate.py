@@ -1,4 +1,4 @@
-"""Migrations: they make what the tables say, once, whoever comes first."""
+"""Migrations of a SQLite file, which happen when it is opened; see also what every store does."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine
 
 from jobroom.errors import ConfigurationError
 from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
 from jobroom.store import migrate
 from jobroom.store.sqlite_file import SQLiteFile
-from jobroom.store.schema import metadata
 
 OPEN = """
 import sys
@@ -27,30 +25,6 @@ sys.stdin.readline()
 JobQueue.open(JobLibSettings(database_url=sys.argv[1])).close()
 print("alembic" in sys.modules)
 """
-
-
-def shape(path: Path) -> dict[tuple[str, str], object]:
-    """Every table with its columns, keys and checks, and every index with its text."""
-    with sqlite3.connect(path) as connection:
-        rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
-        found: dict[tuple[str, str], object] = {}
-        for kind, name, table, sql in rows:
-            if table == "alembic_version":
-                continue
-            parts = _clauses(sql) if kind == "table" else sql
-            found[kind, name] = (
-                parts,
-                connection.execute(
-                    f"PRAGMA {'table_info' if kind == 'table' else 'index_xinfo'}({name})"
-                ).fetchall(),
-            )
-    connection.close()
-    return found
-
-
-def _clauses(sql: str) -> list[str]:
-    """The lines of a CREATE TABLE in an order of their own: constraints may be written in any."""
-    return sorted(line.strip().rstrip(",") for line in sql.splitlines())
 
 
 def open_in_process(path: Path) -> subprocess.Popen[str]:
@@ -76,14 +50,6 @@ def refusal(path: Path) -> str:
     return message
 
 
-def test_a_migrated_database_equals_a_created_one(tmp_path: Path, empty_database: Path) -> None:
-    created = tmp_path / "created.db"
-    engine = create_engine(f"sqlite:///{created}")
-    metadata.create_all(engine)
-    engine.dispose()
-    assert shape(empty_database) == shape(created)
-
-
 def test_head_is_the_newest_revision_of_alembic() -> None:
     assert ScriptDirectory.from_config(migrate._config()).get_heads() == [migrate.HEAD]
 
@@ -101,23 +67,6 @@ def test_an_empty_file_is_taken_for_a_new_one(tmp_path: Path) -> None:
     assert migrate.current(SQLiteFile(settings)) == migrate.HEAD
 
 
-def test_migrating_twice_is_a_no_op(settings: JobLibSettings) -> None:
-    database = SQLiteFile(settings)
-    before = shape(database.path)
-    migrate.upgrade(database)
-    assert shape(database.path) == before
-    assert migrate.current(database) == migrate.HEAD
-
-
-def test_rows_survive_a_migration_that_finds_nothing_to_do(settings: JobLibSettings) -> None:
-    database = SQLiteFile(settings)
-    with sqlite3.connect(database.path) as connection:
-        connection.execute("INSERT INTO queue_state VALUES ('kept', 1)")
-    migrate.upgrade(database)
-    assert connection.execute("SELECT value FROM queue_state").fetchall() == [(1,)]
-    connection.close()
-
-
 def test_two_processes_that_open_one_new_file_at_once_both_work(tmp_path: Path) -> None:
     """Design, *Dependencies*: a local file is upgraded on start, by whoever comes first."""
     path = tmp_path / "queue.db"
@@ -130,20 +79,11 @@ def test_two_processes_that_open_one_new_file_at_once_both_work(tmp_path: Path) 
     assert [process.returncode for process in started] == [0, 0], ended
 
 
+@pytest.mark.only_on("sqlite")
 def test_opening_a_current_file_does_not_import_alembic(settings: JobLibSettings) -> None:
     """Design, *Serverless*: cold start is a feature."""
     out, err = open_in_process(SQLiteFile(settings).path).communicate("go\n", timeout=30)
     assert (out.strip(), err) == ("False", "")
-
-
-def test_a_file_of_a_newer_version_is_refused_by_its_revision(settings: JobLibSettings) -> None:
-    path = SQLiteFile(settings).path
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    connection.close()
-    message = refusal(path)
-    assert "9999" in message
-    assert "newer version" in message
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:

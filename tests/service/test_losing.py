@@ -175,9 +175,8 @@ def test_deleting_a_worker_requeues_its_tasks_by_the_policy(desk, alice, bob, re
 
 def test_deleting_a_worker_that_holds_very_many_tasks_frees_them_all(desk, alice, bob) -> None:
     job = desk.job(alice, on_worker_lost="requeue")
-    for _ in range(230):
-        desk.submit(bob, job)
-    desk.claim(alice, limit=230)
+    desk.submit_many(bob, job, 230)
+    assert len(desk.claim(alice, limit=230)) == 230
     desk.leave(alice)
     assert desk.list(bob, statuses=("pending",))[1] == 230
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import pytest
 
 from jobroom.errors import InvalidCategory, SchemaConflict, ValidationFailed
-from jobroom.store import sqlite_file
 
 SCHEMA = '{"type": "object", "required": ["a", "b"], "properties": {"a": {"default": 1}}}'
 
@@ -114,12 +111,10 @@ def test_old_pending_tasks_keep_the_schema_version_and_the_claim_names_it(desk, 
     assert [task.schema_version for task in desk.claim(alice, limit=2)] == [1, 2]
 
 
-def test_every_version_of_a_schema_is_kept(desk, alice, settings) -> None:
+def test_every_version_of_a_schema_is_kept(desk, alice) -> None:
     desk.job(alice, schema=SCHEMA)
     desk.job(alice, schema="{}", replace=True)
-    with sqlite3.connect(sqlite_file.sqlite_path(settings.database_url)) as connection:
-        kept = connection.execute("SELECT version, schema FROM job_schema").fetchall()
-    connection.close()
+    kept = desk.read("SELECT version, schema FROM job_schema ORDER BY version")
     assert kept == [(1, SCHEMA), (2, "{}")]
 
 

@@ -92,6 +92,4 @@ def test_old_notices_are_forgotten(desk, alice, bob, rotate) -> None:
     ended(desk, alice, bob, rotate, "cancelled")
     desk.wait(601)
     desk.sweep()
-    with desk.queue.writer._lock:
-        left = desk.queue.writer._connection.execute("SELECT count(*) FROM notice").fetchone()
-    assert left == (0,)
+    assert desk.read("SELECT count(*) FROM notice") == [(0,)]

@@ -2,51 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
+from desk import Waiter
 
 from jobroom.errors import WorkerNotFound
 from jobroom.service import claiming
-from jobroom.store.lane import Work
-
-PATIENCE = 10
-
-
-class Waiter:
-    """A claim posted with ``wait``, as the HTTP door posts it."""
-
-    def __init__(self, desk, caller, worker_id=None, **kwargs) -> None:
-        self._answered = threading.Event()
-        self._parked = threading.Event()
-        self.queue = desk.queue
-        kwargs = {"caller": caller, "worker_id": worker_id, "wait": True, **kwargs}
-        self.work = Work(claiming.claim_tasks, kwargs, lambda _: self._answered.set())
-
-    def begin(self):
-        """Post the claim and wait until it is kept (or was answered at once)."""
-        park = self.queue.park
-
-        def note(work: Work) -> bool:
-            is_kept = park(work)
-            if work is self.work:
-                self._parked.set()
-            return is_kept
-
-        self.queue.park = note
-        self.queue.post(claiming.claim_tasks, self.work)
-        assert self._parked.wait(PATIENCE)
-        self.queue.park = park
-        self.queue.run(lambda tx: tx.now)
-        return self
-
-    def answer(self):
-        assert self._answered.wait(PATIENCE)
-        return [view.task for view in self.work.outcome()]
-
-    @property
-    def waits(self) -> bool:
-        return not self._answered.is_set()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from model import OPEN, RETENTION, SWEEP_INTERVAL, TYPED, WORKER_TIMEOUT, Order, Policy, Word
@@ -160,10 +159,10 @@ class Door(Protocol):
         """All tasks by their id as the store holds them, whoever may see them."""
 
 
-def settings_for(path: Path) -> JobLibSettings:
+def settings_for(database_url: str) -> JobLibSettings:
     """The settings that the model knows the figures of."""
     return JobLibSettings(
-        database_url=f"sqlite:///{path}",
+        database_url=database_url,
         sqlite_synchronous="NORMAL",
         worker_timeout_seconds=WORKER_TIMEOUT,
         sweeper_interval_seconds=SWEEP_INTERVAL,
@@ -174,8 +173,8 @@ def settings_for(path: Path) -> JobLibSettings:
 class CoreDoor:
     """The core itself, by ``JobQueue.run``; it remembers jobs as the HTTP door does."""
 
-    def __init__(self, path: Path) -> None:
-        self._settings = settings_for(path)
+    def __init__(self, database_url: str) -> None:
+        self._settings = settings_for(database_url)
         self.queue = JobQueue.open(self._settings)
         self._jobs: dict[str, Job] = {}
 
@@ -184,14 +183,14 @@ class CoreDoor:
         self.queue.clock_offset += seconds * MICROSECONDS
 
     def restart(self) -> None:
-        """A new queue on the same file, at the same time."""
+        """A new queue on the same store, at the same time."""
         offset = self.queue.clock_offset
         self.queue.close()
         self._jobs.clear()
         self.queue = JobQueue.open(self._settings, clock_offset=offset)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the queue."""
         self.queue.close()
 
     def _ask(self, use_case: Callable[..., T], /, **kwargs: Any) -> T:

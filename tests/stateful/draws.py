@@ -24,43 +24,33 @@ NAMES = tuple(f"{room}:modifiers:{name}" for room, name in JOBS)
 SPANS = (7, 7, 35, 63, 98, 609, 3605, 86_408, 172_802)
 """How much time passes at once: multiples of TICK, each just beyond one of the figures."""
 
-SETTINGS = {
-    # For every run: the same examples each time, some ten seconds for both doors together.
-    "ci": settings(
-        max_examples=50,
-        stateful_step_count=40,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        report_multiple_bugs=False,
-    ),
-    # A request costs some ten times as much as a call.
-    "ci over http": settings(
-        max_examples=12,
-        stateful_step_count=40,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        report_multiple_bugs=False,
-    ),
-    # By hand: JOBROOM_STATEFUL=deep pytest tests/stateful
-    "deep": settings(max_examples=3_000, stateful_step_count=100, deadline=None, database=None),
-    # For the mutations: the first failure is enough, nobody reads the smallest one.
-    "bite": settings(
-        max_examples=300,
-        stateful_step_count=40,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        report_multiple_bugs=False,
-    ),
-}
-CHOSEN = os.environ.get("JOBROOM_STATEFUL", "ci")
-PROFILE = SETTINGS[CHOSEN]
-HTTP_PROFILE = SETTINGS["ci over http" if CHOSEN == "ci" else CHOSEN]
+CI = settings(
+    max_examples=50,
+    stateful_step_count=40,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    report_multiple_bugs=False,
+)
+"""For every run: the same examples each time, some ten seconds for both doors on a file."""
+DEEP = settings(max_examples=3_000, stateful_step_count=100, deadline=None, database=None)
+"""By hand: JOBROOM_STATEFUL=deep pytest tests/stateful."""
+BITE = settings(CI, max_examples=300)
+"""For the mutations: the first failure is enough, nobody reads the smallest one."""
+OVER_HTTP = 4
+"""A request costs some so much more than a call."""
+ACROSS_A_NETWORK = 10
+"""A step is some twenty round trips; what the file has found is not looked for again."""
+
+
+def profile(store: str, *, over_http: bool = False) -> settings:
+    """How many examples to try on a store by a door."""
+    if os.environ.get("JOBROOM_STATEFUL") == "deep":
+        return DEEP
+    examples = CI.max_examples // (OVER_HTTP if over_http else 1)
+    return settings(CI, max_examples=examples // (1 if store == "sqlite" else ACROSS_A_NETWORK))
+
 
 identities = st.sampled_from(("alice", "alice", "bob", "carol", "root", "root", "ada"))
 picks = st.integers(0, 11)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -58,8 +57,9 @@ SHOWN = (
 class HttpDoor:
     """The application in this process; what it answers is read as any client would."""
 
-    def __init__(self, path: Path) -> None:
-        self._settings = settings_for(path).model_copy(update={"jwt_secret": SecretStr(SECRET)})
+    def __init__(self, database_url: str) -> None:
+        secret = {"jwt_secret": SecretStr(SECRET)}
+        self._settings = settings_for(database_url).model_copy(update=secret)
         self._tokens: dict[Caller, str] = {}
         self._runner = asyncio.Runner()
         self._open(0)
@@ -76,7 +76,7 @@ class HttpDoor:
         self.queue.clock_offset += seconds * MICROSECONDS
 
     def restart(self) -> None:
-        """A new application on the same file, at the same time."""
+        """A new application on the same store, at the same time."""
         offset = self.queue.clock_offset
         self._shut()
         self._open(offset)
@@ -86,7 +86,7 @@ class HttpDoor:
         self.queue.close()
 
     def close(self) -> None:
-        """Close the application, the file and the loop."""
+        """Close the application and the loop."""
         self._shut()
         self._runner.close()
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 from doors import CoreDoor, DoorError
-from draws import SETTINGS
+from draws import BITE
 from hypothesis.stateful import run_state_machine_as_test
 from machine import driving
 
@@ -153,18 +150,13 @@ MUTATIONS: dict[str, Break] = {
 }
 
 
+@pytest.mark.only_on("sqlite")  # it is the machine that is tried here
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_a_broken_rule_is_caught(
-    mutation: str, monkeypatch: pytest.MonkeyPatch, empty_database: Path, tmp_path: Path
+    mutation: str, monkeypatch: pytest.MonkeyPatch, fresh_database: Callable[[], str]
 ) -> None:
     """By a wrong answer, a wrong state, or the database's own constraints."""
     MUTATIONS[mutation](monkeypatch)
-    numbers = itertools.count()
-
-    def open_door() -> CoreDoor:
-        path = tmp_path / f"{next(numbers)}.db"
-        shutil.copy(empty_database, path)
-        return CoreDoor(path)
-
+    machine = driving(lambda: CoreDoor(fresh_database()))
     with pytest.raises((AssertionError, DoorError, sqlite3.IntegrityError)):
-        run_state_machine_as_test(driving(open_door), settings=SETTINGS["bite"])
+        run_state_machine_as_test(machine, settings=BITE)

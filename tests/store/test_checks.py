@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 
+import psycopg
 import pytest
+import tables
+from sqlalchemy import CheckConstraint
 
 from jobroom.domain.records import Job, Task, Worker
 from jobroom.service.queue import JobQueue
 from jobroom.store import schema
+from jobroom.store.hrana import errors
+
+REFUSALS = (sqlite3.IntegrityError, errors.IntegrityError, psycopg.IntegrityError)
 
 ROWS = {
     "job": "INSERT INTO job (seq, id, room_id, category, name, schema, schema_version, version,"
@@ -29,13 +34,10 @@ ROWS = {
 
 
 @pytest.fixture
-def connection(queue: JobQueue) -> Iterator[sqlite3.Connection]:
-    """A connection as the queue has one, and one good row in each table."""
-    opened = queue.database.connect(read_only=False)
-    for insert in ROWS.values():
-        opened.execute(insert)
-    yield opened
-    opened.close()
+def filled(queue: JobQueue) -> JobQueue:
+    """One good row in each table."""
+    tables.write(queue, *ROWS.values())
+    return queue
 
 
 @pytest.mark.parametrize(
@@ -55,50 +57,61 @@ def connection(queue: JobQueue) -> Iterator[sqlite3.Connection]:
         ("UPDATE task SET ready = 2", "ck_task_ready"),
     ],
 )
-def test_a_check_refuses(connection: sqlite3.Connection, statement: str, constraint: str) -> None:
-    with pytest.raises(sqlite3.IntegrityError, match=f"CHECK constraint failed: {constraint}"):
-        connection.execute(statement)
+def test_a_check_refuses(filled: JobQueue, statement: str, constraint: str) -> None:
+    with pytest.raises(REFUSALS, match=rf"(?i)CHECK constraint.*\b{constraint}\b"):
+        tables.write(filled, statement)
 
 
-def test_every_check_of_the_schema_is_tried_above(connection: sqlite3.Connection) -> None:
-    text = "".join(
-        row[0] for row in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-    )
+def test_every_check_of_the_schema_is_tried_above() -> None:
     tried = {case[1] for mark in test_a_check_refuses.pytestmark for case in mark.args[1]}
-    assert {name for name in tried if f"CONSTRAINT {name} CHECK" in text} == tried
-    assert text.count(" CHECK (") == len(tried)
+    checks = {
+        constraint.name
+        for table in schema.metadata.tables.values()
+        for constraint in table.constraints
+        if isinstance(constraint, CheckConstraint)
+    }
+    assert tried == checks
 
 
 @pytest.mark.parametrize(
-    ("statement", "message"),
+    ("statement", "column", "name"),
     [
-        (
-            ROWS["job"].replace("(1, 'j', 'r'", "(2, 'j', 'r2'"),
-            "UNIQUE constraint failed: job.id",
-        ),
-        (ROWS["job"].replace("(1, 'j'", "(2, 'k'"), "UNIQUE constraint failed: job.room_id"),
-        (ROWS["task"].replace("'k')", "'k2')"), "UNIQUE constraint failed: task.id"),
-        (ROWS["task"].replace("('t'", "('t2'"), "UNIQUE constraint failed: task.created_by_id"),
-        (ROWS["worker"], "UNIQUE constraint failed: worker.id"),
-        (ROWS["worker_job_link"], "UNIQUE constraint failed: worker_job_link"),
-        (ROWS["job_schema"], "UNIQUE constraint failed: job_schema"),
-        (ROWS["fair_turn"], "UNIQUE constraint failed: fair_turn"),
-        (ROWS["notice"], "UNIQUE constraint failed: notice"),
-        ("UPDATE task SET job_seq = 9", "FOREIGN KEY constraint failed"),
-        ("UPDATE worker_job_link SET job_seq = 9", "FOREIGN KEY constraint failed"),
-        ("DELETE FROM job", "FOREIGN KEY constraint failed"),
+        (ROWS["job"].replace("(1, 'j', 'r'", "(2, 'j', 'r2'"), "job.id", "uq_job_id"),
+        (ROWS["job"].replace("(1, 'j'", "(2, 'k'"), "job.room_id", "unique_job"),
+        (ROWS["task"].replace("'k')", "'k2')"), "task.id", "uq_task_id"),
+        (ROWS["task"].replace("('t'", "('t2'"), "task.created_by_id", "ix_task_idempotency"),
+        (ROWS["worker"], "worker.id", "pk_worker"),
+        (ROWS["worker_job_link"], "worker_job_link", "pk_worker_job_link"),
+        (ROWS["job_schema"], "job_schema", "pk_job_schema"),
+        (ROWS["fair_turn"], "fair_turn", "pk_fair_turn"),
+        (ROWS["notice"], "notice", "pk_notice"),
     ],
 )
-def test_a_key_or_a_reference_refuses(
-    connection: sqlite3.Connection, statement: str, message: str
-) -> None:
-    with pytest.raises(sqlite3.IntegrityError, match=message):
-        connection.execute(statement)
+def test_a_key_refuses(filled: JobQueue, statement: str, column: str, name: str) -> None:
+    """SQLite names the column, PostgreSQL the constraint."""
+    said = rf'UNIQUE constraint failed: {column}|unique constraint "{name}"'
+    with pytest.raises(REFUSALS, match=said):
+        tables.write(filled, statement)
 
 
-def test_the_links_of_a_worker_go_with_it(connection: sqlite3.Connection) -> None:
-    connection.execute("DELETE FROM worker")
-    assert connection.execute("SELECT count(*) FROM worker_job_link").fetchone() == (0,)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE task SET job_seq = 9",
+        "UPDATE worker_job_link SET job_seq = 9",
+        "UPDATE job_schema SET job_seq = 9",
+        "UPDATE fair_turn SET job_seq = 9",
+        "DELETE FROM job",
+    ],
+)
+def test_a_reference_refuses(filled: JobQueue, statement: str) -> None:
+    with pytest.raises(REFUSALS, match=r"(?i)FOREIGN KEY constraint"):
+        tables.write(filled, statement)
+
+
+def test_the_links_of_a_worker_go_with_it(filled: JobQueue) -> None:
+    tables.write(filled, "DELETE FROM worker")
+    assert tables.read(filled, "SELECT count(*) FROM worker_job_link") == [(0,)]
 
 
 def test_every_constraint_and_index_has_a_name() -> None:

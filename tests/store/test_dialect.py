@@ -48,6 +48,7 @@ def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     assert sqlite_file.sqlite_path("sqlite:///queue.db") == tmp_path / "queue.db"
 
 
+@pytest.mark.only_on("sqlite")
 def test_an_sqlite_that_is_too_old_is_named(
     settings: JobLibSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,8 @@ from jobroom.store import dialect, state
 from jobroom.store.lane import Hooks, Lane, Parked, Refused, Work
 from jobroom.store.transaction import Transaction
 
+pytestmark = pytest.mark.only_on("sqlite")  # the others have lanes of another kind
+
 PATIENCE = 10
 
 

@@ -13,10 +13,12 @@ from sqlalchemy import text
 from jobroom.errors import StoreUnavailable
 from jobroom.settings import JobLibSettings
 from jobroom.store import state
-from jobroom.store.sqlite_file import SQLiteFile
 from jobroom.store.lane import Lane, Work
+from jobroom.store.sqlite_file import SQLiteFile
 from jobroom.store.statement import Statement
 from jobroom.store.transaction import Transaction
+
+pytestmark = pytest.mark.only_on("sqlite")  # the others have lanes of another kind
 
 PATIENCE = 10
 FILL = Statement(text("INSERT INTO notice VALUES ('w', :task_id, 1)"))

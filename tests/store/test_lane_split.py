@@ -15,6 +15,8 @@ from jobroom.store.courier import Courier
 from jobroom.store.lane import Lane, Work
 from jobroom.store.transaction import Transaction
 
+pytestmark = pytest.mark.only_on("sqlite")  # the others have lanes of another kind
+
 PATIENCE = 10
 
 

@@ -19,6 +19,8 @@ from rich.table import Column
 from rich.text import Text
 
 LINE_SECONDS = 5.0
+TEXT_WIDTH = 72
+"""What stands beside a bar."""
 
 
 class Meter(Protocol):
@@ -47,7 +49,7 @@ class BarMeter:
     def __init__(self, console: Console, *, unit: str) -> None:
         self._bars = Progress(
             TextColumn("{task.description}", table_column=Column(min_width=25, no_wrap=True)),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=max(4, min(24, console.width - TEXT_WIDTH))),
             TextColumn("{task.completed:>9,.0f} of {task.total:,.0f}"),
             SpeedColumn(unit),
             TimeRemainingColumn(compact=True),
@@ -90,7 +92,7 @@ class SpeedColumn(ProgressColumn):
 
 
 class LineMeter:
-    """A line every few seconds, and one at the end of whatever took that long."""
+    """A line every few seconds."""
 
     def __init__(self, console: Console, *, unit: str) -> None:
         self._console = console

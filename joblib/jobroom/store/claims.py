@@ -26,7 +26,7 @@ from jobroom.store.views import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Select
+    from sqlalchemy import ColumnElement, Select, Update
 
     from jobroom.store.transaction import Transaction
 
@@ -200,11 +200,17 @@ _DUE_OF_WORKER = (
     .where(worker_job_link.c.worker_id == bindparam("worker_id"), *_IS_DUE[1:])
     .limit(bindparam("limit"))
 )
-_PROMOTE = Statement(
-    update(task)
-    .where(task.c.seq.in_(_DUE_OF_WORKER), task.c.status == literal("pending"))
-    .values(ready=literal(1), version=NEXT_VERSION)
-)
+
+
+def _promote(which: Select[Any]) -> Update:
+    return (
+        update(task)
+        .where(task.c.seq.in_(which), task.c.status == literal("pending"))
+        .values(ready=literal(1), version=NEXT_VERSION)
+    )
+
+
+_PROMOTE = Statement(_promote(_DUE_OF_WORKER), postgresql=_promote(skipping.DUE_OF_WORKER))
 
 
 def promote_due(tx: Transaction, *, worker_id: str, limit: int = 100) -> int:
@@ -248,18 +254,21 @@ def claimed_by_request(tx: Transaction, *, worker_id: str, request_id: str) -> l
     return [view(row) for row in rows]
 
 
-_WAITED_FOR = Statement(
-    select(worker_job_link.c.job_seq)
-    .where(
-        worker_job_link.c.worker_id == bindparam("worker_id"),
-        or_(
-            # Not EXISTS: it drops the order, and with it the index that holds nothing delayed.
-            _HEAD_OF_JOB.is_not(None),
-            exists(select(literal(1)).where(*_IS_DUE).correlate(worker_job_link)),
-        ),
-    )
-    .limit(literal(1))
+_HAS_SOMETHING = (
+    worker_job_link.c.worker_id == bindparam("worker_id"),
+    or_(
+        # Not EXISTS: it drops the order, and with it the index that holds nothing delayed; and
+        # PostgreSQL may make a join of it, which reads all that is delayed.
+        _HEAD_OF_JOB.is_not(None),
+        select(_due.c.seq)
+        .where(*_IS_DUE)
+        .limit(literal(1))
+        .correlate(worker_job_link)
+        .scalar_subquery()
+        .is_not(None),
+    ),
 )
+_WAITED_FOR = Statement(select(worker_job_link.c.job_seq).where(*_HAS_SOMETHING).limit(literal(1)))
 
 
 def has_claimable(tx: Transaction, worker_id: str) -> bool:
@@ -272,17 +281,7 @@ _IDLE = Statement(
         worker.c.id == bindparam("worker_id"),
         worker.c.state == literal("active"),
         worker.c.identity == bindparam("identity"),
-        not_(
-            exists(
-                select(literal(1)).where(
-                    worker_job_link.c.worker_id == bindparam("worker_id"),
-                    or_(
-                        _HEAD_OF_JOB.is_not(None),
-                        exists(select(literal(1)).where(*_IS_DUE).correlate(worker_job_link)),
-                    ),
-                )
-            )
-        ),
+        not_(exists(select(literal(1)).where(*_HAS_SOMETHING))),
         IS_NO_REPEAT,
     )
 )

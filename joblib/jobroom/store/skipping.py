@@ -115,3 +115,23 @@ PLAIN = (
     IS_NO_REPEAT,
 )
 """As ``claims.PLAIN``; the links have a name of their own, or it would be of one job at a time."""
+
+_late = task.alias("late")
+_late_of_job = (
+    select(_late.c.seq)
+    .where(
+        _late.c.job_seq == worker_job_link.c.job_seq,
+        _late.c.status == literal("pending"),
+        _late.c.ready == literal(0),
+        _late.c.run_at <= bindparam("now"),
+    )
+    .limit(bindparam("limit"))
+    .lateral("late_of_job")
+)
+DUE_OF_WORKER = (
+    select(_late_of_job.c.seq)
+    .select_from(worker_job_link.join(_late_of_job, true()))
+    .where(worker_job_link.c.worker_id == bindparam("worker_id"))
+    .limit(bindparam("limit"))
+)
+"""What has become due in the worker's jobs, looked up job by job: a join would read it all."""
