@@ -108,6 +108,7 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
         ],
     ),
     "queue positions": (tasks._LINE, ["ahead USING INDEX ix_task_ready (job_seq=?)"]),
+    "held by nobody": (overdue._HELD_BY_NOBODY, ["ix_task_held (worker_id=?)"]),
     "held by": (overdue._HELD_BY, ["ix_task_held (worker_id=?)"]),
     "due": (overdue._OVERDUE, ["ix_task_due (status=? AND due_at>? AND due_at<?)"]),
     "remove old": (overdue._REMOVE, [BY_SEQ, "ix_task_due (status=? AND due_at>? AND due_at<?)"]),

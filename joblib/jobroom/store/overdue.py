@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sqlalchemy import and_, bindparam, func, select, union_all
+from sqlalchemy import ColumnElement, and_, bindparam, false, func, select, union_all
 
 from jobroom.domain.lifecycle import TERMINAL, TaskStatus
 from jobroom.domain.records import TaskView
@@ -17,17 +17,20 @@ if TYPE_CHECKING:
     from jobroom.store.transaction import Transaction
 
 
-_HELD_BY = Statement(
-    select(*VIEW)
-    .where(task.c.worker_id.is_not_distinct_from(bindparam("worker_id")), HELD)
-    .order_by(task.c.seq)
-    .limit(bindparam("limit"))
-)
+def _held_by(whose: ColumnElement[bool]) -> Statement:
+    return Statement(
+        select(*VIEW).where(whose, HELD).order_by(task.c.seq).limit(bindparam("limit"))
+    )
+
+
+_HELD_BY = _held_by(task.c.worker_id == bindparam("worker_id"))
+_HELD_BY_NOBODY = _held_by(task.c.worker_id.is_(None))
 
 
 def list_held_by(tx: Transaction, worker_id: str | None, *, limit: int) -> list[TaskView]:
     """What a worker holds, the oldest first; None: what is held and says by nobody."""
-    return [view(row) for row in tx.rows(_HELD_BY, worker_id=worker_id, limit=limit)]
+    statement = _HELD_BY_NOBODY if worker_id is None else _HELD_BY
+    return [view(row) for row in tx.rows(statement, worker_id=worker_id, limit=limit)]
 
 
 _OVERDUE = Statement(
@@ -94,7 +97,9 @@ _OF_NO_JOB = (
 _NOWHERE = Statement(
     select(*VIEW)
     .where(task.c.seq.in_(union_all(_IN_NO_STATE, _OF_NO_JOB)))
-    .limit(bindparam("limit"))
+    .limit(bindparam("limit")),
+    # Its constraints cannot be switched off for one session, as those of SQLite can.
+    postgresql=select(*VIEW).where(false()).limit(bindparam("limit")),
 )
 
 

@@ -84,7 +84,12 @@ def _locked(one: NamedFromClause[Any], seq: ColumnElement[int]) -> Select[Any]:
     """A task that is still claimable and held by nobody."""
     return (
         select(one.c.seq)
-        .where(one.c.seq == seq, one.c.status == literal("pending"), one.c.ready == literal(1))
+        .where(
+            one.c.seq == seq,
+            one.c.status == literal("pending"),
+            # As an expression, or while the table is young the planner reads all that is ready.
+            one.c.ready + literal(0) == literal(1),
+        )
         .with_for_update(skip_locked=True, of=one)
     )
 
