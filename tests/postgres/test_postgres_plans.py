@@ -56,7 +56,7 @@ READ_AS_A_WHOLE = {
     # name of the statement: what it reads, and why that may be
     "jobs._HIDE": {"ix_worker_beat"},  # the live workers, for a job that has lost its last
     "jobs._ORPHANS": {"pk_job", "ix_task_held"},  # by a sweep: jobs are few, so is what is held
-    "overdue._HELD_BY_NOBODY": {"ix_task_held"},  # a constraint forbids it
+    "overdue._HELD_BY_NOBODY": {"pk_task"},  # never asked: a constraint forbids such a row
     "workers._HELD_BY_NOBODY": {"ix_task_held", "pk_worker"},  # by a sweep, as above
     "rosters._COUNT_ALL": {"ix_worker_beat"},  # a list of the live workers counts them
     "rosters._COUNT_SERVING": {"ix_worker_beat", "pk_worker_job_link", "pk_job"},
