@@ -18,8 +18,8 @@ from jobroom.store.statement import Statement
 
 FILL = (
     (
-        "INSERT INTO job (seq, id, room_id, category, name, schema, schema_version, version, hidden,"
-        " max_attempts, on_worker_lost, claim_order, validate, created_at)"
+        "INSERT INTO job (seq, id, room_id, category, name, schema, schema_version, version,"
+        " hidden, max_attempts, on_worker_lost, claim_order, validate, created_at)"
         " SELECT n, 'j' || n, 'r' || n % 10, 'c', 'n' || n, '{}', 1, 1, 0, 1, 'fail', 'fifo', 1, 1"
         " FROM generate_series(1, 200) n"
     ),

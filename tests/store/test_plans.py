@@ -17,6 +17,7 @@ from jobroom.store import (
     jobs,
     lists,
     notices,
+    outlook,
     overdue,
     reports,
     rosters,
@@ -65,6 +66,23 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
     "has claimable": (
         claims._WAITED_FOR,
         [LINKS, "ix_task_ready (job_seq=?)", "ix_task_delayed (job_seq=? AND run_at<?)"],
+    ),
+    "outlook of jobs": (
+        outlook._of_jobs(4),
+        [
+            "job USING INTEGER PRIMARY KEY",
+            "ahead USING INDEX ix_task_ready (job_seq=?)",
+            "delayed USING INDEX ix_task_delayed (job_seq=?)",
+        ],
+    ),
+    "outlook of workers": (
+        outlook._of_workers(4),
+        [
+            f"worker USING COVERING INDEX sqlite_autoindex_worker_1 {BY_ID}",
+            LINKS,
+            "ix_task_ready (job_seq=?)",
+            "ix_task_delayed (job_seq=?",
+        ],
     ),
     "idle": (
         claims._IDLE,

@@ -11,7 +11,7 @@ from jobroom.errors import StoreUnavailable
 from jobroom.service import losing
 from jobroom.service import workers as crew
 from jobroom.service.use_case import reads, writes
-from jobroom.store import claims, jobs, notices, reports, workers
+from jobroom.store import claims, jobs, notices, outlook, reports, workers
 from jobroom.store.lane import Parked, Refused
 from jobroom.store.session import Contended
 from jobroom.store.transaction import Transaction
@@ -79,7 +79,7 @@ def is_idle(tx: Transaction, wish: Wish) -> bool:
         tx,
         worker_id=wish.worker_id,
         identity=wish.caller.identity,
-        request_id=wish.request_id,
+        repeat_of=_repeat_of(tx, wish),
     )
     if heard is None:
         return False
@@ -89,21 +89,32 @@ def is_idle(tx: Transaction, wish: Wish) -> bool:
 
 def claimed_before(tx: Transaction, wish: Wish) -> list[TaskView]:
     """What the worker still holds of an earlier claim with this ``request_id``."""
-    if wish.request_id is None or (wish.request_id == tx.token and not tx.is_repeat):
+    request_id = _repeat_of(tx, wish)
+    if request_id is None:
         return []
-    claims.lock_request(tx, worker_id=wish.worker_id, request_id=wish.request_id)
-    before = claims.claimed_by_request(tx, worker_id=wish.worker_id, request_id=wish.request_id)
+    claims.lock_request(tx, worker_id=wish.worker_id, request_id=request_id)
+    before = claims.claimed_by_request(tx, worker_id=wish.worker_id, request_id=request_id)
     return [leased(tx, found) for found in before if _can_be_run(found, started=True)]
 
 
-def claim_plainly(tx: Transaction, wish: Wish) -> TaskView | None:
-    """Claim one task by one statement, which is how nearly all of them go; None: do all steps."""
+def _repeat_of(tx: Transaction, wish: Wish) -> str | None:
+    """The request id by which an earlier claim may have been served; a new token served none."""
+    is_new = wish.request_id == tx.token and not tx.is_repeat
+    return None if is_new else wish.request_id
+
+
+def claim_plainly(tx: Transaction, wish: Wish, *, is_new: bool = False) -> TaskView | None:
+    """Claim one task by one statement, which is how nearly all of them go; None: do all steps.
+
+    ``is_new``: no earlier claim can have been served by this request id.
+    """
     taken = claims.claim_plainly(
         tx,
         worker_id=wish.worker_id,
         identity=wish.caller.identity,
         start=wish.start,
         request_id=wish.request_id,
+        repeat_of=None if is_new else _repeat_of(tx, wish),
     )
     if taken is None:
         return None
@@ -210,15 +221,15 @@ def leased(tx: Transaction, found: TaskView) -> TaskView:
 
 
 @reads
-def find_ready(tx: Transaction, *, job_seqs: list[int]) -> list[int]:
-    """Those of the jobs that have something to claim."""
-    return [job_seq for job_seq in job_seqs if claims.is_claimable(tx, job_seq)]
+def find_ready(tx: Transaction, *, job_seqs: list[int]) -> outlook.Outlook:
+    """Those of the jobs that have something to claim, and when another one will have."""
+    return outlook.of_jobs(tx, job_seqs)
 
 
 @reads
 def find_served(tx: Transaction, *, worker_ids: list[str]) -> list[str]:
     """Those of the workers for whom there is something to claim."""
-    return [worker_id for worker_id in worker_ids if claims.has_claimable(tx, worker_id)]
+    return outlook.served(tx, worker_ids)
 
 
 @writes

@@ -200,9 +200,8 @@ def _is_repeat(task: Task, report: Report, *, answer_lost: bool) -> bool:
         return task.status == TaskStatus.CANCELLED
     if answer_lost and report.status == task.status == TaskStatus.PENDING:
         return True
-    if report.attempt is None and not answer_lost:
-        return False
-    if (report.error, report.result) != (task.error, task.result):
+    says_the_same = (report.error, report.result) == (task.error, task.result)
+    if not says_the_same or (report.attempt is None and not answer_lost):
         return False
     retried = task.status == TaskStatus.PENDING and task.error is not None
     return task.status == report.status or (report.status == TaskStatus.FAILED and retried)
@@ -310,7 +309,7 @@ def _with_next(
     request_id = _request_of_next(done.task.id, done.task.attempt)
     wish = claiming.Wish(caller, speaker, limit=1, start=True, request_id=request_id)
     is_repeat = not _has_just_changed(tx, done)
-    if not is_repeat and (plain := claiming.claim_plainly(tx, wish)):
+    if not is_repeat and (plain := claiming.claim_plainly(tx, wish, is_new=True)):
         return Reported(done, plain)
     if not is_repeat and claiming.is_idle(tx, wish):
         return Reported(done)

@@ -6,6 +6,7 @@ delayed task becomes due. One thread looks for both, however many wait, and only
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -40,10 +41,15 @@ class Watcher:
         self._for_jobs = _Look(self._post_for_jobs)
         self._for_workers = _Look(self._post_for_workers)
         self._links_may_be_new = True
+        self._newcomers = 0
+        self._asked_after = 0
+        self._next_due = 0.0
 
     def start(self) -> None:
-        """Look from now on, if nobody does."""
+        """Look from now on, if nobody does; somebody new waits."""
         with self._lock:
+            self._newcomers += 1
+            self._next_due = 0.0
             if self._thread is None and not self._stopped.is_set():
                 self._thread = threading.Thread(
                     target=self._look, name="jobroom-watcher", daemon=True
@@ -87,9 +93,11 @@ class Watcher:
         """Look for what the time has brought; and, after others wrote, whom they gave more jobs.
 
         A look at a job costs the same however many claims wait there; a look at each of a
-        thousand workers is left to the moments when there may be something new to see.
+        thousand workers is left to the moments when there may be something new to see. Where
+        every commit is news, ours as well, the time alone brings nothing before it is known to.
         """
-        self._for_jobs.ask()
+        if not self._queue.database.hears_itself or time.monotonic() >= self._next_due:
+            self._for_jobs.ask()
         if self._links_may_be_new:
             self._links_may_be_new = False
             self._for_workers.ask()
@@ -110,6 +118,7 @@ class Watcher:
         return bool(known)
 
     def _post_for_jobs(self) -> bool:
+        self._asked_after = self._newcomers
         jobs = self._queue.waiting.jobs()
         if jobs:
             self._queue.reader.post(
@@ -120,9 +129,17 @@ class Watcher:
     def _offer_jobs(self, works: list[Work]) -> None:
         try:
             for work in works:
-                self._offer(set(work.result or ()))
+                if work.result is not None:
+                    self._wait_until_due(work.result.seconds)
+                    self._offer(set(work.result.ready))
         finally:
             self._for_jobs.came_back()
+
+    def _wait_until_due(self, seconds: float | None) -> None:
+        """Nothing becomes due before; unless somebody came meanwhile who waits for other jobs."""
+        with self._lock:
+            if self._asked_after == self._newcomers:
+                self._next_due = math.inf if seconds is None else time.monotonic() + seconds
 
     def _post_for_workers(self) -> bool:
         workers = self._queue.waiting.workers()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Text, bindparam, exists, func, not_, or_, select, update
 
 from jobroom.domain.records import TaskView
-from jobroom.store import skipping, workers
+from jobroom.store import ranking, skipping, workers
 from jobroom.store.schema import job, task, worker, worker_job_link
 from jobroom.store.statement import Statement, literal
 from jobroom.store.views import (
@@ -16,6 +16,7 @@ from jobroom.store.views import (
     IS_NO_REPEAT,
     IS_THERE,
     NEXT_VERSION,
+    NULL,
     SOUND_VIEW,
     TIME,
     VIEW,
@@ -128,12 +129,16 @@ def _claim(*, plain: bool, start: bool) -> Statement:
             version=NEXT_VERSION,
             **moved,
         )
-        .returning(*SOUND_VIEW, *((HOLDER_HEARD, TIME) if plain else ()))
     )
+    told = claim.returning(*SOUND_VIEW, *((HOLDER_HEARD, TIME) if plain else ()))
+    # What goes along with it notes that the worker was heard of: nobody needs to know when.
+    untold = claim.returning(*SOUND_VIEW, *((NULL, TIME) if plain else ()))
+    best = ranking.BEST_UNLESS_DUE if plain else ranking.BEST
     return Statement(
-        claim.where(task.c.seq == _BEST, *(PLAIN if plain else ())),
+        told.where(task.c.seq == _BEST, *(PLAIN if plain else ())),
+        libsql=untold.where(task.c.seq == best, *(ranking.PLAIN if plain else ())),
         # Its guards come before the lock.
-        postgresql=claim.where(task.c.seq == skipping.free(*(skipping.PLAIN if plain else ()))),
+        postgresql=told.where(task.c.seq == skipping.free(*(skipping.PLAIN if plain else ()))),
     )
 
 
@@ -175,12 +180,19 @@ def claim_next(
 
 
 def claim_plainly(
-    tx: Transaction, *, worker_id: str, identity: str, start: bool, request_id: str | None
+    tx: Transaction,
+    *,
+    worker_id: str,
+    identity: str,
+    start: bool,
+    request_id: str | None,
+    repeat_of: str | None,
 ) -> tuple[TaskView, int | None] | None:
     """What ``claim_next`` does, with all that goes before it as guards of the one statement.
 
-    With the task comes when its worker was heard of last. None wherever anything is not as it
-    mostly is: then go step by step.
+    ``repeat_of``: the request id, where an earlier claim may have been served by it. With the task
+    comes when its worker was heard of last, unless that is noted already. None wherever anything
+    is not as it mostly is: then go step by step.
     """
     return changed_of_holder(
         tx,
@@ -190,6 +202,7 @@ def claim_plainly(
         worker_id=worker_id,
         identity=identity,
         request_id=request_id,
+        repeat_of=repeat_of,
         fresh=workers.fresh_for(tx),
     )
 
@@ -288,26 +301,14 @@ _IDLE = Statement(
 
 
 def idle_since(
-    tx: Transaction, *, worker_id: str, identity: str, request_id: str | None
+    tx: Transaction, *, worker_id: str, identity: str, repeat_of: str | None
 ) -> int | None:
     """When a worker for whom there is nothing at all was heard of last; None: look closer.
 
     It is there and the caller's own, none of its jobs has anything, and this is no repeat.
     """
-    row = tx.glance(_IDLE, worker_id=worker_id, identity=identity, request_id=request_id)
+    row = tx.glance(_IDLE, worker_id=worker_id, identity=identity, repeat_of=repeat_of)
     if row is None:
         return None
     tx.learn(row[1])
     return int(row[0])
-
-
-_FIRST_READY = Statement(_first_ready(bindparam("job_seq")))
-_FIRST_DUE = Statement(select(_due.c.seq).where(*_is_due(bindparam("job_seq"))).limit(literal(1)))
-
-
-def is_claimable(tx: Transaction, job_seq: int) -> bool:
-    """Whether a job has something to claim, now or by now (or something that has expired)."""
-    return (
-        tx.row(_FIRST_READY, job_seq=job_seq) is not None
-        or tx.row(_FIRST_DUE, job_seq=job_seq) is not None
-    )

@@ -6,9 +6,10 @@ import math
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import BigInteger, Float, Text, bindparam, func, insert, select, tuple_
+from sqlalchemy import BigInteger, Float, Text, bindparam, func, insert, or_, select, tuple_
 from sqlalchemy import delete as sql_delete
 
+from jobroom.store import state
 from jobroom.store.schema import metadata, queue_state
 from jobroom.store.statement import Statement, literal
 
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 Key = tuple[Any, ...]
 
-MARK = "copy_not_finished"
+MARK = state.COPY_NOT_FINISHED
 """Under this name a target remembers which copy it holds the beginning of."""
 LOCAL = ("ballast", MARK)
 """What ``queue_state`` says of one database and no other."""
 PAGE_ROWS = 1000
 PAGE_CHARACTERS = 1_000_000
 CHUNK = 50
-"""Rows of one INSERT; more of them were measured to save nothing."""
+"""Rows of one INSERT: with all columns of a task far below what any store takes as parameters."""
 _LOW_BITS = 0xFFFFF
 """Whole times would add up to more than 64 bits."""
 _KINDS: tuple[tuple[type[Any], type[Any], str], ...] = (
@@ -224,16 +225,19 @@ def _insert(table: Table, rows: int) -> Any:
 
 def _clear(table: Table) -> Any:
     made = sql_delete(table)
-    return made.where(queue_state.c.name.not_in(_names())) if table is queue_state else made
+    return made.where(*_LASTING) if table is queue_state else made
 
 
 def _ours(table: Table, query: Select[Any]) -> Select[Any]:
     """Without the rows that are one database's own."""
-    return query.where(queue_state.c.name.not_in(_names())) if table is queue_state else query
+    return query.where(*_LASTING) if table is queue_state else query
 
 
-def _names() -> list[ColumnElement[Any]]:
-    return [literal(name) for name in LOCAL]
+_LASTING = (
+    queue_state.c.name.not_in([literal(name) for name in LOCAL]),
+    # Who listens at a server just now; a semicolon is what comes behind a colon.
+    or_(queue_state.c.name < literal("listening:"), queue_state.c.name > literal("listening;")),
+)
 
 
 def _ordered(keys: Sequence[Any], collation: str | None) -> list[Any]:

@@ -27,6 +27,8 @@ class Database(Protocol):
     """Asks for (table, column) of all that there is."""
     is_at_hand: ClassVar[bool]
     """Whether it is a file of this host, upgraded when it is opened; a server's never is."""
+    hears_itself: ClassVar[bool]
+    """Whether what is told of others' commits tells of our own as well: each of them is news."""
     advice: ClassVar[str]
     """What to look at where it cannot be written."""
     batch: ClassVar[int]

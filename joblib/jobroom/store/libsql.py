@@ -42,8 +42,10 @@ class LibSQL:
     columns_query = COLUMNS
     advice = "check that the server runs and has room, and that the token may write"
     is_at_hand = False
+    hears_itself = True
     skips_locked = False
     spares = True
+    threads = 64  # the more that wait to be written, the more go in one request
     batch = 25  # each row is a round trip, and nobody else writes meanwhile
 
     def __init__(self, settings: JobLibSettings) -> None:

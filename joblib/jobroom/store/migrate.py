@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobroom.errors import ConfigurationError
-from jobroom.store import schema
+from jobroom.store import schema, state
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -32,14 +32,26 @@ def prepare(database: Database) -> None:
     """
     found = current(database)
     if found == HEAD:
+        _check_copied(database)
         return
     if database.is_at_hand:
         upgrade(database)
         return
     _check_known(database, found)
-    state = "is empty" if found is None else f"has schema {found}, this jobroom wants {HEAD}"
-    message = f"The database {database.location} {state}: run jobroom db upgrade."
+    lacks = "is empty" if found is None else f"has schema {found}, this jobroom wants {HEAD}"
+    message = f"The database {database.location} {lacks}: run jobroom db upgrade."
     raise ConfigurationError(message)
+
+
+def _check_copied(database: Database) -> None:
+    """Refuse the target of a copy that is not finished: half of its tasks would be run."""
+    mark = f"SELECT 1 FROM queue_state WHERE name = '{state.COPY_NOT_FINISHED}'"  # noqa: S608 - ours
+    if database.read(mark):
+        message = (
+            f"The database {database.location} is the target of a copy that is not finished: run"
+            " jobroom db copy again, with --restart to begin anew."
+        )
+        raise ConfigurationError(message)
 
 
 def current(database: Database) -> str | None:

@@ -18,6 +18,9 @@ class NetworkDatabase(Database, Protocol):
     spares: bool
     """Whether several statements cost one round trip, so that it pays to send one to spare one."""
 
+    threads: int
+    """How many requests of one kind may be under way at the same time."""
+
     def session(self, *, write: bool) -> Session:
         """A conversation; nothing is sent before its first statement."""
 

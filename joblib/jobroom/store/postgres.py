@@ -79,10 +79,12 @@ class Postgres:
     )
     is_at_hand: ClassVar[bool] = False
     batch: ClassVar[int] = 100
+    hears_itself: ClassVar[bool] = False
     skips_locked = True
     spares = False
 
     def __init__(self, settings: JobLibSettings) -> None:
+        self.threads = settings.database_connections
         self._parameters = _parameters(settings.database_url)
         self.location = _location(self._parameters)
         self._pool = postgres_pool.Pool(

@@ -60,7 +60,7 @@ class RemoteLane:
         self._hooks = hooks or Hooks()
         self._clock_offset = clock_offset
         name = "writer" if write else "reader"
-        self._threads = ThreadPoolExecutor(settings.database_connections, f"jobroom-{name}")
+        self._threads = ThreadPoolExecutor(database.threads, f"jobroom-{name}")
         self._closing = threading.Lock()
         self._closed = False
         self._absence = _Absence()
@@ -205,7 +205,8 @@ class RemoteLane:
             except Parked as parked:
                 work.wish, work.result = parked.wish, parked.otherwise
                 tx.commit()
-                tx.is_parked = self._hooks.park(work)
+                work.parked = True  # before another thread may serve it
+                tx.is_parked = work.parked = self._hooks.park(work)
                 return True
             except JobroomError as error:
                 work.error = error

@@ -80,11 +80,11 @@ _LET_GO = {
 
 
 def _by_holder(condition: ColumnElement[bool], **values: Any) -> Statement:
+    done = update(task).where(*_BY_HOLDER, condition).values(**{**_TOLD, **values})
     return Statement(
-        update(task)
-        .where(*_BY_HOLDER, condition)
-        .values(**{**_TOLD, **values})
-        .returning(*VIEW, HOLDER_HEARD, TIME)
+        done.returning(*VIEW, HOLDER_HEARD, TIME),
+        # What goes along with it notes that the worker was heard of: nobody needs to know when.
+        libsql=done.returning(*VIEW, NULL, TIME),
     )
 
 

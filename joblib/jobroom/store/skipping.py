@@ -82,14 +82,13 @@ def free(*guards: ColumnElement[bool]) -> ScalarSelect[int]:
 
 def _locked(one: NamedFromClause[Any], seq: ColumnElement[int]) -> Select[Any]:
     """A task that is still claimable and held by nobody."""
+    # Spelled so that only the key has an index for it: of what waits there are other indexes, and
+    # the planner would read one to its end, as its first plan is made while there is little.
+    is_pending = one.c.status.concat(literal("")) == literal("pending")
+    is_ready = one.c.ready + literal(0) == literal(1)
     return (
         select(one.c.seq)
-        .where(
-            one.c.seq == seq,
-            one.c.status == literal("pending"),
-            # As an expression, or while the table is young the planner reads all that is ready.
-            one.c.ready + literal(0) == literal(1),
-        )
+        .where(one.c.seq == seq, is_pending, is_ready)
         .with_for_update(skip_locked=True, of=one)
     )
 

@@ -68,6 +68,7 @@ class SQLiteFile:
     advice = CHECK
     batch = 100
     is_at_hand = True
+    hears_itself = False
 
     def __init__(self, settings: JobLibSettings) -> None:
         self.path = sqlite_path(settings.database_url)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SWEEP_FINISHED_AT = "sweep_finished_at"
 JUDGE_AGAIN_AT = "judge_again_at"
 SWEPT_AT = "swept_at"
+COPY_NOT_FINISHED = "copy_not_finished"
+"""There while a copy is being written here (``store.copying``)."""
 
 _GET = Statement(select(queue_state.c.value).where(queue_state.c.name == bindparam("name")))
 _new = upsert(queue_state).values(name=bindparam("name"), value=bindparam("value"))

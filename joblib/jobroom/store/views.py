@@ -96,18 +96,21 @@ IS_THERE = exists(
 """The worker that a claim names is active, and the caller's own."""
 _served = task.alias("served")
 IS_NO_REPEAT = or_(
-    bindparam("request_id", type_=Text).is_(None),
+    bindparam("repeat_of", type_=Text).is_(None),
     not_(
         exists(
             select(literal(1)).where(
                 _served.c.worker_id == bindparam("worker_id"),
                 _served.c.status.in_([literal("claimed"), literal("running")]),
-                _served.c.claim_request_id == bindparam("request_id"),
+                _served.c.claim_request_id == bindparam("repeat_of"),
             )
         )
     ),
 )
-"""The worker holds nothing that an earlier claim with this request id has brought it."""
+"""The worker holds nothing that an earlier claim with this request id has brought it.
+
+To tell, the store reads all that the worker holds; ``repeat_of`` NULL: there was no such claim.
+"""
 TIME = bindparam("now", type_=BigInteger)
 """The time that a statement went by, told with its rows."""
 HELD = task.c.status.in_([literal("claimed"), literal("running")])

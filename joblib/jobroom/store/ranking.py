@@ -1,0 +1,66 @@
+"""The best task of a worker's jobs in few rows: how libSQL is asked for it, where they are billed.
+
+A rank is a text that sorts as claims do. So the best one is a minimum over what the index holds:
+no row is looked up, and none sorted. In a file's own process that takes longer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Integer, bindparam, case, cast, exists, func, select
+
+from jobroom.store.schema import task, worker_job_link
+from jobroom.store.statement import literal
+from jobroom.store.views import IS_NO_REPEAT, IS_THERE
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement
+
+_DIGITS = 10
+_HIGHEST = 2**31 - 1
+_NONE = "-"
+"""Sorts before all ranks, and names no task."""
+
+_ahead = task.alias("ahead")
+_first_rank = (
+    select(
+        func.printf(literal(f"%0{_DIGITS}d%d"), literal(_HIGHEST) - _ahead.c.priority, _ahead.c.seq)
+    )
+    .where(
+        _ahead.c.job_seq == worker_job_link.c.job_seq,
+        _ahead.c.status == literal("pending"),
+        _ahead.c.ready == literal(1),
+    )
+    .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
+    .limit(literal(1))
+    .correlate(worker_job_link)
+    .scalar_subquery()
+)
+_due = task.alias("due")
+_is_due = exists(
+    select(literal(1))
+    .where(
+        _due.c.job_seq == worker_job_link.c.job_seq,
+        _due.c.status == literal("pending"),
+        _due.c.ready == literal(0),
+        _due.c.run_at <= bindparam("now"),
+    )
+    .correlate(worker_job_link)
+)
+
+
+def _best(rank: ColumnElement[str]) -> ColumnElement[int]:
+    return (
+        select(cast(func.substr(func.min(rank), literal(_DIGITS + 1)), Integer))
+        .where(worker_job_link.c.worker_id == bindparam("worker_id"))
+        .scalar_subquery()
+    )
+
+
+BEST = _best(_first_rank)
+"""The number of the best task; NULL where there is none."""
+BEST_UNLESS_DUE = _best(case((_is_due, literal(_NONE)), else_=_first_rank))
+"""As ``BEST``, and none where something has just become due."""
+PLAIN = (IS_THERE, IS_NO_REPEAT)
+"""As ``claims.PLAIN``, beside ``BEST_UNLESS_DUE``."""
