@@ -194,10 +194,8 @@ def _is_repeat(task: Task, report: Report, *, answer_lost: bool) -> bool:
         return False
     if task.worker_id is not None and report.worker_id not in (None, task.worker_id):
         return False
-    if report.status == TaskStatus.RUNNING:
-        return task.status == TaskStatus.RUNNING
-    if report.status == TaskStatus.CANCELLED:
-        return task.status == TaskStatus.CANCELLED
+    if report.status in (TaskStatus.RUNNING, TaskStatus.CANCELLED):
+        return task.status == report.status
     if answer_lost and report.status == task.status == TaskStatus.PENDING:
         return True
     says_the_same = (report.error, report.result) == (task.error, task.result)
