@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Text, bindparam, exists, func, not_, or_, select, update
 
 from jobroom.domain.records import TaskView
-from jobroom.store import ranking, skipping, workers
+from jobroom.store import line, ranking, skipping, workers
 from jobroom.store.schema import job, task, worker, worker_job_link
 from jobroom.store.statement import Statement, literal
 from jobroom.store.views import (
@@ -27,7 +27,7 @@ from jobroom.store.views import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Select, Update
+    from sqlalchemy import Select, Update
 
     from jobroom.store.transaction import Transaction
 
@@ -36,21 +36,12 @@ _ahead = task.alias("ahead")
 _head = task.alias("head")
 
 
-def _first_ready(job_seq: ColumnElement[int]) -> Select[Any]:
-    """What a claim takes first of a job."""
-    return (
-        select(_ahead.c.seq)
-        .where(
-            _ahead.c.job_seq == job_seq,
-            _ahead.c.status == literal("pending"),
-            _ahead.c.ready == literal(1),
-        )
-        .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
-        .limit(literal(1))
-    )
-
-
-_HEAD_OF_JOB = _first_ready(worker_job_link.c.job_seq).correlate(worker_job_link).scalar_subquery()
+_HEAD_OF_JOB = (
+    line.in_order(_ahead, worker_job_link.c.job_seq, _ahead.c.seq)
+    .limit(literal(1))
+    .correlate(worker_job_link)
+    .scalar_subquery()
+)
 _HEADS = worker_job_link.join(_head, _head.c.seq == _HEAD_OF_JOB)
 _BEST = (
     select(_head.c.seq)
@@ -69,19 +60,7 @@ _CLAIM_TIMEOUT = (
 
 
 _due = task.alias("due")
-
-
-def _is_due(job_seq: ColumnElement[int]) -> tuple[ColumnElement[bool], ...]:
-    """A delayed task of a job whose time has come."""
-    return (
-        _due.c.job_seq == job_seq,
-        _due.c.status == literal("pending"),
-        _due.c.ready == literal(0),
-        _due.c.run_at <= bindparam("now"),
-    )
-
-
-_IS_DUE = _is_due(worker_job_link.c.job_seq)
+_IS_DUE = line.due(_due, worker_job_link.c.job_seq)
 PLAIN = (
     IS_THERE,
     not_(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import and_, bindparam, exists, or_, select
 
+from jobroom.store import line
 from jobroom.store.schema import job, task, worker, worker_job_link
 from jobroom.store.statement import Statement, literal
 from jobroom.store.tasks import MOST_AT_ONCE
@@ -34,13 +35,7 @@ _delayed = task.alias("delayed")
 
 def _first_ready(job_seq: Column[Any]) -> ScalarSelect[int]:
     return (
-        select(_ahead.c.seq)
-        .where(
-            _ahead.c.job_seq == job_seq,
-            _ahead.c.status == literal("pending"),
-            _ahead.c.ready == literal(1),
-        )
-        .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
+        line.in_order(_ahead, job_seq, _ahead.c.seq)
         .limit(literal(1))
         .correlate(job_seq.table)
         .scalar_subquery()
@@ -50,11 +45,7 @@ def _first_ready(job_seq: Column[Any]) -> ScalarSelect[int]:
 def _next_due(job_seq: Column[Any]) -> ScalarSelect[int]:
     return (
         select(_delayed.c.run_at)
-        .where(
-            _delayed.c.job_seq == job_seq,
-            _delayed.c.status == literal("pending"),
-            _delayed.c.ready == literal(0),
-        )
+        .where(*line.delayed(_delayed, job_seq))
         .order_by(_delayed.c.run_at)
         .limit(literal(1))
         .correlate(job_seq.table)

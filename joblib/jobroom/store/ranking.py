@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Integer, bindparam, case, cast, exists, func, select
 
+from jobroom.store import line
 from jobroom.store.schema import task, worker_job_link
 from jobroom.store.statement import literal
 from jobroom.store.views import IS_NO_REPEAT, IS_THERE
@@ -23,30 +24,16 @@ _NONE = "-"
 """Sorts before all ranks, and names no task."""
 
 _ahead = task.alias("ahead")
+_rank = func.printf(literal(f"%0{_DIGITS}d%d"), literal(_HIGHEST) - _ahead.c.priority, _ahead.c.seq)
 _first_rank = (
-    select(
-        func.printf(literal(f"%0{_DIGITS}d%d"), literal(_HIGHEST) - _ahead.c.priority, _ahead.c.seq)
-    )
-    .where(
-        _ahead.c.job_seq == worker_job_link.c.job_seq,
-        _ahead.c.status == literal("pending"),
-        _ahead.c.ready == literal(1),
-    )
-    .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
+    line.in_order(_ahead, worker_job_link.c.job_seq, _rank)
     .limit(literal(1))
     .correlate(worker_job_link)
     .scalar_subquery()
 )
 _due = task.alias("due")
 _is_due = exists(
-    select(literal(1))
-    .where(
-        _due.c.job_seq == worker_job_link.c.job_seq,
-        _due.c.status == literal("pending"),
-        _due.c.ready == literal(0),
-        _due.c.run_at <= bindparam("now"),
-    )
-    .correlate(worker_job_link)
+    select(literal(1)).where(*line.due(_due, worker_job_link.c.job_seq)).correlate(worker_job_link)
 )
 
 

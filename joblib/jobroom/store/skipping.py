@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, exists, func, not_, select, true, union_all
 
+from jobroom.store import line
 from jobroom.store.schema import task, worker_job_link
 from jobroom.store.statement import literal
 from jobroom.store.views import IS_NO_REPEAT, IS_THERE
@@ -19,18 +20,10 @@ _NEAR = 16
 """How many tasks that others hold just now a claim passes over, at most."""
 
 
-def _in_line(one: NamedFromClause[Any], job_seq: ColumnElement[int], limit: int) -> Select[Any]:
+def _next_ones(one: NamedFromClause[Any], job_seq: ColumnElement[int], most: int) -> Select[Any]:
     """What claims take next of a job, in their order."""
-    return (
-        select(one.c.seq, one.c.priority, one.c.turn)
-        .where(
-            one.c.job_seq == job_seq,
-            one.c.status == literal("pending"),
-            one.c.ready == literal(1),
-        )
-        .order_by(one.c.priority.desc(), one.c.turn, one.c.seq)
-        .limit(literal(limit))
-    )
+    found = line.in_order(one, job_seq, one.c.seq, one.c.priority, one.c.turn)
+    return found.limit(literal(most))
 
 
 def free(*guards: ColumnElement[bool]) -> ScalarSelect[int]:
@@ -41,7 +34,7 @@ def free(*guards: ColumnElement[bool]) -> ScalarSelect[int]:
     claim has that one do we go on, to the next ones of the jobs whose first ones are best: as many
     as can be among the next ``_NEAR`` of all. Should others hold all of these, there is no row.
     """
-    first = _in_line(task.alias("ahead"), worker_job_link.c.job_seq, 1).lateral("first")
+    first = _next_ones(task.alias("ahead"), worker_job_link.c.job_seq, 1).lateral("first")
     heads = (
         select(worker_job_link.c.job_seq, first.c.seq, first.c.priority)
         .select_from(worker_job_link.join(first, true()))
@@ -53,7 +46,7 @@ def free(*guards: ColumnElement[bool]) -> ScalarSelect[int]:
     )
     best = select(heads.c.seq).limit(literal(1)).scalar_subquery()
     at_once = _locked(task.alias("best"), best).subquery("at_once")
-    behind = _in_line(task.alias("near"), heads.c.job_seq, _NEAR).lateral("behind")
+    behind = _next_ones(task.alias("near"), heads.c.job_seq, _NEAR).lateral("behind")
     # In a fair job a later turn may have a lower number; it is the jobs' first ones that compare.
     place = func.max(behind.c.seq).over(
         partition_by=(heads.c.job_seq, behind.c.priority), order_by=(behind.c.turn, behind.c.seq)
@@ -97,12 +90,7 @@ _joined = worker_job_link.alias("joined")
 _due = task.alias("due")
 _any_due = (
     select(literal(1).label("one"))
-    .where(
-        _due.c.job_seq == _joined.c.job_seq,
-        _due.c.status == literal("pending"),
-        _due.c.ready == literal(0),
-        _due.c.run_at <= bindparam("now"),
-    )
+    .where(*line.due(_due, _joined.c.job_seq))
     .correlate(_joined)
     .limit(literal(1))  # or the planner may read through all that is delayed
     .lateral("any_due")
@@ -123,12 +111,7 @@ PLAIN = (
 _late = task.alias("late")
 _late_of_job = (
     select(_late.c.seq)
-    .where(
-        _late.c.job_seq == worker_job_link.c.job_seq,
-        _late.c.status == literal("pending"),
-        _late.c.ready == literal(0),
-        _late.c.run_at <= bindparam("now"),
-    )
+    .where(*line.due(_late, worker_job_link.c.job_seq))
     .limit(bindparam("limit"))
     .lateral("late_of_job")
 )

@@ -20,7 +20,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from jobroom.domain.lifecycle import TaskStatus
 from jobroom.domain.records import Task, TaskView
-from jobroom.store import turns
+from jobroom.store import line, turns
 from jobroom.store.schema import job, task, worker
 from jobroom.store.statement import Statement, literal
 from jobroom.store.transaction import Transaction
@@ -237,13 +237,10 @@ def versions(tx: Transaction, ids: Collection[str]) -> dict[str, int]:
     return found
 
 
-_IN_LINE = (_ahead.c.status == literal("pending"), _ahead.c.ready == literal(1))
-
-
 def _counted(*where: ColumnElement[bool]) -> ColumnElement[int]:
     some = (
         select(literal(1).label("one"))
-        .where(_ahead.c.job_seq == task.c.job_seq, *_IN_LINE, *where)
+        .where(*line.ready(_ahead, task.c.job_seq), *where)
         .limit(bindparam("cap"))
         .correlate(task)
     )
@@ -293,10 +290,9 @@ def _place(ahead: int | None, cap: int) -> int | None:
 
 
 _LINE = Statement(
-    select(_ahead.c.seq)
-    .where(_ahead.c.job_seq == bindparam("job_seq"), *_IN_LINE)
-    .order_by(_ahead.c.priority.desc(), _ahead.c.turn, _ahead.c.seq)
-    .limit(bindparam("cap"))
+    line.in_order(_ahead, bindparam("job_seq", type_=BigInteger), _ahead.c.seq).limit(
+        bindparam("cap")
+    )
 )
 
 

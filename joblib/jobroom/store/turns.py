@@ -16,16 +16,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.sqlite import insert as upsert
 
+from jobroom.store import line
 from jobroom.store.schema import fair_turn, job, task
 from jobroom.store.statement import Statement, literal
 
 _HEAD = (
     select(task.c.turn)
     .where(
-        task.c.job_seq == bindparam("job_seq"),
+        *line.ready(task, bindparam("job_seq", type_=BigInteger)),
         task.c.priority == bindparam("priority"),
-        task.c.status == literal("pending"),
-        task.c.ready == literal(1),
     )
     .order_by(task.c.turn, task.c.seq)
     .limit(literal(1))
