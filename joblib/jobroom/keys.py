@@ -192,7 +192,7 @@ def local_key_path(database_url: str) -> Path | None:
     scheme, separator, rest = database_url.partition(":///")
     database = rest.partition("?")[0]
     is_file = database not in {"", ":memory:"} and not database.startswith("file:")
-    if not separator or scheme not in {"sqlite", "sqlite+pysqlite"} or not is_file:
+    if not separator or scheme.strip().lower() not in {"sqlite", "sqlite+pysqlite"} or not is_file:
         return None
     return Path(f"{database}.key")
 

@@ -180,12 +180,19 @@ class Postgres:
 
 def _parameters(database_url: str) -> dict[str, Any]:
     """What libpq is told; what the URL says goes before our own wishes."""
-    url = "postgresql://" + database_url.partition("://")[2]
+    url = "postgresql://" + database_url.strip().partition("://")[2]
     try:
-        return postgres_pool.DEFAULTS | conninfo_to_dict(url)
-    except psycopg.Error as error:
+        parameters = postgres_pool.DEFAULTS | conninfo_to_dict(url)
+    except psycopg.Error:
         message = f"{_URL} is not a URL of PostgreSQL; write postgresql://user@host/database, say."
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(message) from None
+    ports = str(parameters.get("port") or "0").split(",")
+    if "@" in str(parameters.get("dbname")) or not all(port.isdigit() for port in ports):
+        # A password that is not written as a URL wants it: what is behind it is read as the rest.
+        how = "write / @ : # ? % in a password as %2F %40 %3A %23 %3F %25"
+        message = f"{_URL} cannot be read: {how}."
+        raise ConfigurationError(message)
+    return parameters
 
 
 def _location(parameters: dict[str, Any]) -> str:

@@ -104,10 +104,13 @@ class Pool:
         if not self._slots.acquire(timeout=self._seconds):
             raise TakenError(f"no connection became free in {self._seconds:g} seconds")
         try:
-            return self._kept() or connect(self.parameters)
+            line = self._kept() or connect(self.parameters)
         except BaseException:
             self._slots.release()
             raise
+        # Nobody waits for the answer any longer than that.
+        line.connection.patience = min(ANSWER_SECONDS, self._seconds)
+        return line
 
     def give(self, line: Line) -> None:
         """Give a connection back; one with anything open in it is closed."""

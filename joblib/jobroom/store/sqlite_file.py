@@ -248,17 +248,12 @@ class SQLiteFile:
 
 def sqlite_path(database_url: str) -> Path:
     """The file of a ``sqlite:///`` URL, as an absolute path."""
+    scheme, separator, rest = database_url.strip().partition("://")
     try:
-        url = make_url(database_url)
-    except ArgumentError as error:
+        url = make_url(f"{scheme.lower()}{separator}{rest}")
+    except (ArgumentError, ValueError):
         message = "ZNDRAW_JOBLIB_DATABASE_URL is not a URL; write sqlite:///jobroom.db, say."
-        raise ConfigurationError(message) from error
-    if url.get_backend_name() != "sqlite":
-        message = (
-            f"ZNDRAW_JOBLIB_DATABASE_URL names {url.get_backend_name()!r};"
-            " this version keeps the queue in a SQLite file: sqlite:///jobroom.db, say."
-        )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message) from None
     if url.database in (None, "", ":memory:"):
         message = "A queue in memory cannot be shared; name a file: sqlite:///jobroom.db, say."
         raise ConfigurationError(message)

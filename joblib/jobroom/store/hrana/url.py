@@ -58,7 +58,8 @@ def safe_location(url: str) -> str:
     """
     try:
         parts = urlsplit(url)
-        return f"{parts.scheme}://{_place(parts)}" if parts.hostname else "a libSQL database"
+        is_clear = parts.hostname and "@" not in parts.path
+        return f"{parts.scheme}://{_place(parts)}" if is_clear else "a libSQL database"
     except ValueError:
         return "a libSQL database"
 
@@ -98,6 +99,8 @@ def _split(url: str) -> SplitResult:
         raise _fault("holds a user or a password; a libSQL server takes a token: ?authToken=...")
     if not parts.hostname:
         raise _fault("names no host; write libsql://HOST, say")
+    if "@" in parts.path:
+        raise _fault("has an @ behind its host; a libSQL server takes a token: ?authToken=...")
     if parts.fragment:
         raise _fault("has a part after '#'; leave that out")
     return parts
