@@ -7,9 +7,10 @@ from typing import Any
 from jobroom.domain.lifecycle import TERMINAL, TaskStatus
 from jobroom.domain.records import Task
 
+EARLIEST = -62_135_596_800_000_000
 LATEST = 253_402_300_799_999_999
 """The last microsecond of the year 9999: what a time can be written as."""
-_BEYOND = 1 << 58
+_BEYOND = 1 << 59
 _ENDED: dict[str, bool] = {status.value: status in TERMINAL for status in TaskStatus}
 
 _TEXTS = ("id", "room_id", "created_by_id", "status", "payload")
@@ -37,7 +38,7 @@ def is_sound(task: Task) -> bool:
         # Bits of integers alone can be joined, and of a negative or huge one it shows.
         joined = (
             turn | schema_version | attempt | starts | idle_claims | max_attempts | version
-            | created_at | (run_at or 0) | (expires_at or 0)
+            | created_at | (run_at or 0) - EARLIEST | (expires_at or 0) - EARLIEST
         )  # fmt: skip
         return (
             0 <= joined < _BEYOND
@@ -127,7 +128,7 @@ def _is_count(value: object) -> bool:
 
 
 def _is_time(value: object) -> bool:
-    return isinstance(value, int) and 0 <= value <= LATEST
+    return isinstance(value, int) and EARLIEST <= value <= LATEST
 
 
 def _is_number(value: object) -> bool:

@@ -69,6 +69,8 @@ class LibSQL:
             return None
         if error.applied is None:
             return Outcome.UNKNOWN
+        if error.code in {"SQLITE_TOOBIG", "HTTP_413"}:
+            return Outcome.TOO_LARGE
         if error.is_busy:
             return Outcome.BUSY
         return Outcome.AWAY if error.is_unavailable else Outcome.FAULT

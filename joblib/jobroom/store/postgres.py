@@ -61,6 +61,7 @@ _OUTCOMES = {
     "25P04": Outcome.BUSY,
     "53300": Outcome.BUSY,  # too many connections
     "40003": Outcome.UNKNOWN,
+    "54000": Outcome.TOO_LARGE,  # an entry of an index
     "25006": Outcome.AWAY,  # read-only: a standby, or a disk that is nearly full
     "42501": Outcome.AWAY,  # a right was taken away
     "3D000": Outcome.AWAY,  # no such database

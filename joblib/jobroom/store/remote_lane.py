@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from jobroom.domain import names
-from jobroom.errors import JobroomError, StoreUnavailable
+from jobroom.errors import JobroomError, PayloadTooLarge, StoreUnavailable
 from jobroom.store.lane import Hooks, Parked, Refused, deliver
 from jobroom.store.remote import RemoteTransaction
 from jobroom.store.session import Contended, Outcome
@@ -36,6 +36,7 @@ log = logging.getLogger("jobroom")
 FIRST_PAUSE_SECONDS = 0.005
 LONGEST_PAUSE_SECONDS = 0.5
 NOT_TAKEN = "The store did not take the request; nothing of it was kept. Try again in a moment."
+TOO_LARGE = "The store keeps no task of that size; send less, or a reference to it."
 MOST_FAULTS = 3
 """So often a request is tried again that failed for what others did at the same moment."""
 
@@ -160,8 +161,9 @@ class RemoteLane:
             except Exception as error:  # noqa: BLE001 - the driver's errors, and faults of our own
                 outcome = self._outcome(error)
                 faults += outcome is Outcome.FAULT
-                if outcome is None or faults > MOST_FAULTS:
-                    work.error = error
+                if outcome in (None, Outcome.TOO_LARGE) or faults > MOST_FAULTS:
+                    is_large = outcome is Outcome.TOO_LARGE
+                    work.error = PayloadTooLarge(TOO_LARGE) if is_large else error
                     return None
                 is_repeat = is_repeat or tx.kept or outcome is Outcome.UNKNOWN
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

@@ -62,6 +62,8 @@ class Outcome(Enum):
     """Nothing was kept, and the store does not answer."""
     UNKNOWN = "unknown"
     """Nobody knows: the store was lost while it was at work."""
+    TOO_LARGE = "too large"
+    """Nothing was kept, as the store takes no row of that size."""
     FAULT = "fault"
     """The statement is at fault; another try would meet the same."""
 

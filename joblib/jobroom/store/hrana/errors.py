@@ -74,7 +74,8 @@ class NotSupportedError(DatabaseError):
 
 def of_statement(code: str | None, message: str, *, applied: bool | None = False) -> DatabaseError:
     """The error that the server answers for one statement."""
-    known = code or "UNKNOWN"
+    # sqld says of an argument that is too long that it is none.
+    known = "SQLITE_TOOBIG" if "too big" in message else code or "UNKNOWN"
     sentence = f"{message.removeprefix('SQLite error: ').rstrip('.')} ({known})."
     for prefix, kind in _KINDS:
         if known.startswith(prefix):
