@@ -139,7 +139,7 @@ def a_half_migrated_file_without_a_column(place):
     place.execute("DROP INDEX ix_task_due", "ALTER TABLE task DROP COLUMN due_at")
 
 
-@case("holds other tables; give jobroom a file of its own")
+@case("holds other tables; give jobroom one of its own")
 def a_file_of_something_else(place):
     place.execute("DROP TABLE alembic_version")
 

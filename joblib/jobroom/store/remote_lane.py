@@ -160,6 +160,8 @@ class RemoteLane:
                 is_kept = self._answer(work, tx)
             except Exception as error:  # noqa: BLE001 - the driver's errors, and faults of our own
                 outcome = self._outcome(error)
+                if outcome not in (None, Outcome.FAULT):
+                    _let_go(error)
                 faults += outcome is Outcome.FAULT
                 if outcome in (None, Outcome.TOO_LARGE) or faults > MOST_FAULTS:
                     is_large = outcome is Outcome.TOO_LARGE
@@ -230,6 +232,17 @@ class RemoteLane:
             )
         else:
             work.error = StoreUnavailable(NOT_TAKEN)
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Free what an error holds by its trace: the request, which holds the error.
+
+    The collector, which a server runs seldom, would find them long after their bodies have filled
+    the memory.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 class _Absence:
