@@ -160,8 +160,6 @@ class RemoteLane:
                 is_kept = self._answer(work, tx)
             except Exception as error:  # noqa: BLE001 - the driver's errors, and faults of our own
                 outcome = self._outcome(error)
-                if outcome not in (None, Outcome.FAULT):
-                    _let_go(error)
                 faults += outcome is Outcome.FAULT
                 if outcome in (None, Outcome.TOO_LARGE) or faults > MOST_FAULTS:
                     is_large = outcome is Outcome.TOO_LARGE
@@ -221,7 +219,12 @@ class RemoteLane:
             tx.close()
 
     def _outcome(self, error: Exception) -> Outcome | None:
-        return Outcome.BUSY if isinstance(error, Contended) else self._database.outcome(error)
+        if isinstance(error, Contended):
+            return Outcome.BUSY
+        outcome = self._database.outcome(error)
+        if outcome not in (None, Outcome.FAULT):
+            _let_go(error)  # nobody reads the trace of these
+        return outcome
 
     def _give_up(self, work: Work, error: Exception, *, is_repeat: bool) -> None:
         log.warning("store.unavailable database=%s error=%s", self._database.location, error)
