@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from jobroom.domain.records import SweepReport
@@ -83,6 +85,8 @@ class JobQueue(Hooks):
         self.writer = self._lane(write=True)
         self.reader = self._lane(write=False)
         self._watcher = Watcher(self)
+        self._is_inherited = False
+        _forget_after_fork(self)
         self._undoing = Undoing(self.run, pause_seconds=settings.database_busy_seconds)
 
     def _lane(self, *, write: bool) -> Lane | RemoteLane:
@@ -113,6 +117,8 @@ class JobQueue(Hooks):
 
     def close(self) -> None:
         """Answer what waits, then let go of the database."""
+        if self._is_inherited:
+            return
         self._watcher.stop()
         self._undoing.stop()
         self.writer.close()
@@ -152,6 +158,15 @@ class JobQueue(Hooks):
                     break
         self.run(sweeping.finish_sweep)
         return total
+
+    def abandon(self) -> None:
+        """This process is a fork of the one that opened the queue: the connections are not its own.
+
+        Both would write on one connection, and read each other's answers.
+        """
+        self._is_inherited = True
+        self.writer.abandon()
+        self.reader.abandon()
 
     def watch(self) -> None:
         """Somebody waits: look for what other processes and the time bring."""
@@ -200,3 +215,15 @@ class JobQueue(Hooks):
         """Tell those who wait for a task what has changed."""
         for listener in self.listeners:
             listener.tell(tx.changed)
+
+
+def _forget_after_fork(queue: JobQueue) -> None:
+    """Let a forked process know that an open queue is not its own."""
+    reference = weakref.ref(queue)
+
+    def forget() -> None:
+        inherited = reference()
+        if inherited is not None:
+            inherited.abandon()
+
+    os.register_at_fork(after_in_child=forget)

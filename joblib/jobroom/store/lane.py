@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("jobroom")
 
+CLOSED = "The queue is closed, or was opened before this process was forked; open it again here."
 LARGEST_GROUP = 256
 LONGEST_PAUSE_SECONDS = 0.003
 
@@ -201,7 +202,7 @@ class Lane:
         """Run a request on the caller's own thread, with whatever waits; return its result."""
         with self._lock:
             if self._closed:
-                raise StoreUnavailable("The queue is closed.")
+                raise StoreUnavailable(CLOSED)
             self._run([work, *self._waiting(LARGEST_GROUP - 1)])
         return work.outcome()
 
@@ -236,6 +237,11 @@ class Lane:
                 tell()
 
         self._put(check)
+
+    def abandon(self) -> None:
+        """Take nothing more, in a process that has inherited the lane by a fork."""
+        self._lock = threading.Lock()  # a thread of the other process may have held it
+        self._closed = True
 
     def close(self) -> None:
         """Answer what waits, then close the connection; a second call does nothing."""

@@ -198,6 +198,7 @@ def _parameters(database_url: str) -> dict[str, Any]:
 
 def _location(parameters: dict[str, Any]) -> str:
     host = parameters.get("host") or parameters.get("hostaddr") or "localhost"
+    host = f"[{host}]" if ":" in host else host
     port = parameters.get("port") or 5432
     return f"{host}:{port}/{parameters.get('dbname') or ''}"
 

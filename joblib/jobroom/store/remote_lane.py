@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from jobroom.domain import names
 from jobroom.errors import JobroomError, PayloadTooLarge, StoreUnavailable
-from jobroom.store.lane import Hooks, Parked, Refused, deliver
+from jobroom.store.lane import CLOSED, Hooks, Parked, Refused, deliver
 from jobroom.store.remote import RemoteTransaction
 from jobroom.store.session import Contended, Outcome
 
@@ -88,7 +88,7 @@ class RemoteLane:
     def call(self, work: Work) -> Any:
         """Run a request on the caller's own thread; return its result."""
         if self._closed:
-            raise StoreUnavailable("The queue is closed.")
+            raise StoreUnavailable(CLOSED)
         self._serve(work)
         return work.outcome()
 
@@ -96,6 +96,11 @@ class RemoteLane:
         """Call ``tell`` if another process may have committed since last asked."""
         if self._database.has_news():
             tell()
+
+    def abandon(self) -> None:
+        """Take nothing more, in a process that has inherited the lane by a fork."""
+        self._closing = threading.Lock()  # a thread of the other process may have held it
+        self._closed = True
 
     def close(self) -> None:
         """Answer what waits, then end the threads; a second call does nothing."""
