@@ -46,6 +46,7 @@ def inspect(settings: JobLibSettings) -> Inspection:
     database = dialect.open_database(settings)
     try:
         schema = migrate.current(database)
+        migrate.check_known(database, schema)
         found = Inspection(database.location, soundness.server_of(database), schema)
         found.faults += soundness.damages(database)
         at_hand = database.is_at_hand

@@ -37,7 +37,7 @@ def prepare(database: Database) -> None:
     if database.is_at_hand:
         upgrade(database)
         return
-    _check_known(database, found)
+    check_known(database, found)
     lacks = "is empty" if found is None else f"has schema {found}, this jobroom wants {HEAD}"
     message = f"The database {database.location} {lacks}: run jobroom db upgrade."
     raise ConfigurationError(message)
@@ -106,7 +106,7 @@ def upgrade(database: Database) -> None:
     from alembic import command
     from sqlalchemy.exc import DBAPIError
 
-    _check_known(database, current(database))
+    check_known(database, current(database))
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         engine = database.engine()
@@ -129,8 +129,8 @@ def upgrade(database: Database) -> None:
             engine.dispose()
 
 
-def _check_known(database: Database, revision: str | None) -> None:
-    """Refuse a database that a newer jobroom has written."""
+def check_known(database: Database, revision: str | None) -> None:
+    """Refuse a database that a newer jobroom has written. Raises ConfigurationError."""
     if revision is None:
         return
     from alembic.script import ScriptDirectory
