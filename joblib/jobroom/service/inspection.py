@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jobroom.errors import StoreUnavailable
+from jobroom.errors import ConfigurationError, StoreUnavailable
 from jobroom.service import health
 from jobroom.service.queue import JobQueue
 from jobroom.service.use_case import reads
@@ -15,6 +15,7 @@ from jobroom.store import dialect, migrate, soundness
 
 if TYPE_CHECKING:
     from jobroom.settings import JobLibSettings
+    from jobroom.store.dialect import Database
     from jobroom.store.transaction import Transaction
 
 ROUNDS = 5
@@ -46,7 +47,6 @@ def inspect(settings: JobLibSettings) -> Inspection:
     database = dialect.open_database(settings)
     try:
         schema = migrate.current(database)
-        migrate.check_known(database, schema)
         found = Inspection(database.location, soundness.server_of(database), schema)
         found.faults += soundness.damages(database)
         at_hand = database.is_at_hand
@@ -55,10 +55,7 @@ def inspect(settings: JobLibSettings) -> Inspection:
     if at_hand:
         found.checked.append("pages")
     if schema != migrate.HEAD:
-        state = "holds no queue yet" if schema is None else f"has schema {schema}"
-        found.faults.append(
-            f"It {state}, this jobroom wants {migrate.HEAD}: run jobroom db upgrade."
-        )
+        found.faults.append(_outdated(database, schema))
         return found
     if found.faults:
         return found  # what lies in a damaged file is not worth counting
@@ -70,6 +67,15 @@ def inspect(settings: JobLibSettings) -> Inspection:
         found.faults += queue.run(_orphans)
         found.checked.append("references")
     return found
+
+
+def _outdated(database: Database, schema: str | None) -> str:
+    try:
+        migrate.check_known(database, schema)
+    except ConfigurationError as error:
+        return str(error)
+    state = "holds no queue yet" if schema is None else f"has schema {schema}"
+    return f"It {state}, this jobroom wants {migrate.HEAD}: run jobroom db upgrade."
 
 
 def _try_writing(queue: JobQueue, found: Inspection) -> None:
