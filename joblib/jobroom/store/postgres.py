@@ -183,7 +183,8 @@ def _parameters(database_url: str) -> dict[str, Any]:
     """What libpq is told; what the URL says goes before our own wishes."""
     url = "postgresql://" + database_url.strip().partition("://")[2]
     try:
-        parameters = postgres_pool.DEFAULTS | conninfo_to_dict(url)
+        # The encoding is ours: with another one, what is read would not be what was written.
+        parameters = postgres_pool.DEFAULTS | conninfo_to_dict(url) | {"client_encoding": "UTF8"}
     except psycopg.Error:
         message = f"{_URL} is not a URL of PostgreSQL; write postgresql://user@host/database, say."
         raise ConfigurationError(message) from None

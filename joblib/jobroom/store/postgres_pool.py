@@ -28,7 +28,6 @@ UNUSED_SECONDS = 300.0
 DEFAULTS: dict[str, Any] = {
     "application_name": "jobroom",
     "connect_timeout": CONNECT_SECONDS,
-    "client_encoding": "UTF8",
     "keepalives": 1,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
