@@ -292,8 +292,10 @@ class TestStop:
         server.until(lambda: claims(server))
         jobs.disconnect()
         thread.join(SOON)
-        names = [one.name for one in threading.enumerate()]
-        assert not [name for name in names if name.startswith("jobroom")]
+        # A heart that is told to stop ends a moment later.
+        for ours in [one for one in threading.enumerate() if one.name.startswith("jobroom")]:
+            ours.join(SOON)
+            assert not ours.is_alive(), ours.name
 
     def test_leaving_waits_for_a_claim_from_its_very_beginning(
         self, server, listen, jobs, monkeypatch
