@@ -10,7 +10,7 @@ import typer
 
 from jobroom.errors import JobroomError, StoreUnavailable
 
-EXTRAS = {"psycopg": "postgres", "psycopg_pool": "postgres", "libsql_client": "libsql-client"}
+EXTRAS = {"psycopg": "postgres", "libsql_client": "libsql-client"}
 """Which extra brings a package; all others are in ``server``."""
 
 
