@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 import servers
 
+from jobroom.store.hrana.client_library import LibsqlClientTransport
 from jobroom.store.hrana.http import HranaHttp
-from jobroom.store.hrana.library import LibsqlClientTransport
 from jobroom.store.hrana.transport import Step
 
 KINDS = ("http", "ws", "plain")

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from jobroom.errors import ConfigurationError
-from jobroom.store.hrana import dbapi, errors, library
+from jobroom.store.hrana import client_library, dbapi, errors
+from jobroom.store.hrana.client_library import LibsqlClientTransport
 from jobroom.store.hrana.http import HranaHttp
-from jobroom.store.hrana.library import LibsqlClientTransport
 from jobroom.store.hrana.sql import first_word, may_write
 from jobroom.store.hrana.url import open_transport, parse, safe_location
 
@@ -97,7 +97,7 @@ def test_without_the_library_its_url_is_a_clear_error(monkeypatch):
     def import_module(_name):
         raise ImportError
 
-    monkeypatch.setattr(library, "import_module", import_module)
+    monkeypatch.setattr(client_library, "import_module", import_module)
     with pytest.raises(ConfigurationError, match=r'pip install "jobroom\[libsql-client\]"'):
         open_transport("libsql+client://h", None, 1.0)
 
@@ -105,7 +105,7 @@ def test_without_the_library_its_url_is_a_clear_error(monkeypatch):
 def test_an_import_brings_no_client_along():
     code = (
         "import sys, jobroom.store.hrana.url, jobroom.store.hrana.http,"
-        " jobroom.store.hrana.library, jobroom.store.hrana.dbapi\n"
+        " jobroom.store.hrana.client_library, jobroom.store.hrana.dbapi\n"
         "heavy = {'httpx', 'aiohttp', 'libsql_client', 'sqlalchemy'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
         "jobroom.store.hrana.url.open_transport('libsql://h', None, 1.0).close()\n"

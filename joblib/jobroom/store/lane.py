@@ -163,9 +163,6 @@ class Hooks:
 class Lane:
     """One connection and the requests that wait for it."""
 
-    is_at_hand = True
-    """Whether statements take microseconds, and may be run on an event loop."""
-
     def __init__(
         self,
         database: LocalDatabase,

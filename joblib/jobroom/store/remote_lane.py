@@ -44,8 +44,6 @@ MOST_FAULTS = 3
 class RemoteLane:
     """The requests of one kind, reading or writing, to a store across a network."""
 
-    is_at_hand = False
-
     def __init__(
         self,
         database: NetworkDatabase,

@@ -118,27 +118,25 @@ _TOUCH = Statement(
     .where(worker.c.id == bindparam("key"), worker.c.state == literal("active"))
     .values(last_heartbeat=bindparam("now"))
 )
-TOUCH_SPEAKER = Statement(
-    update(worker)
-    .where(
-        worker.c.id == bindparam("worker_id"),
-        worker.c.identity == bindparam("identity"),
-        worker.c.state == literal("active"),
-        worker.c.last_heartbeat < bindparam("now", type_=BigInteger) - bindparam("fresh"),
+
+
+def _touch_if_stale(whose: ColumnElement[str]) -> Statement:
+    return Statement(
+        update(worker)
+        .where(
+            worker.c.id == whose,
+            worker.c.identity == bindparam("identity"),
+            worker.c.state == literal("active"),
+            worker.c.last_heartbeat < bindparam("now", type_=BigInteger) - bindparam("fresh"),
+        )
+        .values(last_heartbeat=bindparam("now"))
     )
-    .values(last_heartbeat=bindparam("now"))
-)
+
+
+TOUCH_SPEAKER = _touch_if_stale(bindparam("worker_id", type_=worker.c.id.type))
 """What ``note_heard`` writes, decided by the store: sent along with a claim, it spares a trip."""
-TOUCH_HOLDER = Statement(
-    update(worker)
-    .where(
-        worker.c.id
-        == select(task.c.worker_id).where(task.c.id == bindparam("key")).scalar_subquery(),
-        worker.c.identity == bindparam("identity"),
-        worker.c.state == literal("active"),
-        worker.c.last_heartbeat < bindparam("now", type_=BigInteger) - bindparam("fresh"),
-    )
-    .values(last_heartbeat=bindparam("now"))
+TOUCH_HOLDER = _touch_if_stale(
+    select(task.c.worker_id).where(task.c.id == bindparam("key")).scalar_subquery()
 )
 """The same for whoever holds the task that a report is about."""
 _CLAMP = Statement(

@@ -79,7 +79,7 @@ def open_transport(
         return given or location.token
 
     if location.kind == "library":
-        from jobroom.store.hrana.library import LibsqlClientTransport
+        from jobroom.store.hrana.client_library import LibsqlClientTransport
 
         return LibsqlClientTransport(location.base_url, token, timeout_seconds=timeout_seconds)
     from jobroom.store.hrana.http import HranaHttp

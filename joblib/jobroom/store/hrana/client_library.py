@@ -22,10 +22,10 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from jobroom.errors import ConfigurationError
+from jobroom.store.hrana.client_library_errors import error_of
+from jobroom.store.hrana.client_library_stream import LibraryStream
+from jobroom.store.hrana.client_library_values import Statement, read_result, statement
 from jobroom.store.hrana.errors import Error, InterfaceError
-from jobroom.store.hrana.library_errors import error_of
-from jobroom.store.hrana.library_stream import LibraryStream
-from jobroom.store.hrana.library_values import Statement, read_result, statement
 from jobroom.store.hrana.loop import LoopThread
 from jobroom.store.hrana.sql import check_inside
 from jobroom.store.hrana.transport import MOST_WRITERS, Counters, Result, Step
@@ -52,7 +52,7 @@ class LibsqlClientTransport:
         most_writers: int = MOST_WRITERS,
     ) -> None:
         self._library = _import()
-        self.library_error: type[Exception] = self._library.LibsqlError
+        self.driver_error: type[Exception] = self._library.LibsqlError
         self.counters = Counters()
         # The library drops what follows the last slash of a path.
         self._url = base_url.rstrip("/") + "/"

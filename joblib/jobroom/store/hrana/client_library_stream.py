@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from jobroom.store.hrana.client_library_values import Statement, read_result, statement
 from jobroom.store.hrana.errors import Error, NotSupportedError, OperationalError
-from jobroom.store.hrana.library_values import Statement, read_result, statement
 from jobroom.store.hrana.sql import check_inside, may_write
 from jobroom.store.hrana.transport import Result, Step
 
 if TYPE_CHECKING:
-    from jobroom.store.hrana.library import LibsqlClientTransport, Link
+    from jobroom.store.hrana.client_library import LibsqlClientTransport, Link
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class LibraryStream:
     async def _check_still_open(self) -> None:
         """The server may have ended the transaction with an error; BEGIN fails inside one."""
         for _ in range(2):  # the first may be answered by the news that the time was up
-            with suppress(self._transport.library_error):
+            with suppress(self._transport.driver_error):
                 await self._execute("BEGIN", [])
                 message = "The server has ended the transaction; begin it again."
                 raise OperationalError(message, code="TRANSACTION_LOST", applied=False)
