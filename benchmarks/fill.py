@@ -112,6 +112,8 @@ _ROW = {
     "starts": "n <= :finished",
     "idle_claims": "0",
     "max_attempts": "1",
+    "has_dependencies": "0",
+    "has_dependents": "0",
     "due_at": f"iif(n <= :finished, :start + n + {_RETENTION}, NULL)",
     "result": "iif(n <= :finished, '{\"ok\": true}', NULL)",
     "version": "iif(n <= :finished, 3, 1)",

@@ -22,6 +22,8 @@ _ROW = {
     "starts": "0",
     "idle_claims": "0",
     "max_attempts": "1",
+    "has_dependencies": "0",
+    "has_dependents": "0",
     "version": "1",
 }
 _INSERT = (

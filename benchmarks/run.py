@@ -30,6 +30,7 @@ BENCHMARKS = {
     "wakeup": "how soon a waiting request hears of what it waits for",
     "waiters": "what waiting requests cost while nothing happens",
     "embedded": "the queue inside a process beside raw sqlite3 and other queues",
+    "graph": "the embedded graph queue beside raw sqlite3 and pyantz 2.0.3",
     "libsql": "what a libSQL server is asked and bills, and its speed",
     "postgres": "the queue in PostgreSQL beside psycopg, procrastinate and pgqueuer",
     "imports": "the CPU that importing takes",

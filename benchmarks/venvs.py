@@ -17,14 +17,16 @@ def folder_of(name: str) -> Path:
     return Path(cache) / "jobroom-benchmarks" / name
 
 
-def prepare(folder: Path, pins: Sequence[str], imports: str) -> Path:
+def prepare(
+    folder: Path, pins: Sequence[str], imports: str, *, by: str | Path = sys.executable
+) -> Path:
     """The Python of an environment that can import these, made now if there is none."""
     python = folder / "bin" / "python"
     if python.exists() and _run([python, "-c", f"import {imports}"]) is None:
         return python
     print(f"Installing {', '.join(pins)} into {folder}", file=sys.stderr)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    fault = _run([sys.executable, "-m", "venv", "--clear", folder])
+    fault = _run([by, "-m", "venv", "--clear", folder])
     fault = fault or _run([python, "-m", "pip", "install", "--quiet", *pins])
     if fault:
         raise SystemExit(f"The peer cannot be installed into {folder}: {fault}")

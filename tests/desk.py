@@ -13,6 +13,7 @@ from jobroom.service import (
     reading,
     registration,
     reporting,
+    retrying,
     submission,
     workers,
 )
@@ -145,7 +146,7 @@ class Desk:
         return self.reported(caller, task, status, **said).view.task
 
     def retry(self, caller: Caller, task: Task) -> Task:
-        return self.queue.run(reading.retry_task, caller=caller, task_id=task.id).task
+        return self.queue.run(retrying.retry_task, caller=caller, task_id=task.id).task
 
     def view(self, caller: Caller, task: Task) -> TaskView:
         return self.queue.run(reading.get_task, caller=caller, task_id=task.id)

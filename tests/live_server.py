@@ -18,7 +18,7 @@ from jobroom import tokens
 
 ROOT = Path(__file__).parents[1]
 SECRET = "a shared secret of more than 32 bytes"
-START_SECONDS = 30
+START_SECONDS = 120
 BASE = "/v1/joblib"
 JOB = f"{BASE}/rooms/r1/tasks/r1:modifiers:Rotate"
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-START_SECONDS = 30
+START_SECONDS = 120
 STOP_SECONDS = 15
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 2**30  # a container often has 64 MiB, which a server fills

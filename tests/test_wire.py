@@ -20,10 +20,18 @@ REQUESTS = (
     wire.RegisterJob,
     wire.CreateWorker,
     wire.SubmitTask,
+    wire.SubmitTasks,
+    wire.BulkTask,
     wire.ClaimTasks,
     wire.UpdateTask,
 )
 JOB = {"category": "modifiers", "name": "Rotate"}
+NEEDED = {
+    wire.RegisterJob: JOB,
+    wire.SubmitTasks: {"tasks": [{"job": "lab:modifiers:Rotate"}]},
+    wire.BulkTask: {"job": "lab:modifiers:Rotate"},
+}
+"""What must be said; everything else may be left out."""
 TEXT = st.text(alphabet="a1é/~ \0", max_size=3)
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
@@ -65,7 +73,7 @@ def test_a_claim_without_body_asks_for_one_task():
 @pytest.mark.parametrize("model", REQUESTS)
 def test_unknown_members_are_ignored(model):
     """Contract: additions never break a client written for 0.1.7."""
-    known = JOB if model is wire.RegisterJob else {}
+    known = NEEDED.get(model, {})
     sent = {**known, "metadata": {"client": "0.1.7"}, "job_schema": 3, "check_payload": 3}
     assert wire.validate(model, sent) == wire.validate(model, known)
 
@@ -73,7 +81,7 @@ def test_unknown_members_are_ignored(model):
 @pytest.mark.parametrize("model", REQUESTS)
 def test_null_is_the_same_as_absent_in_an_optional_member(model):
     """Contract: 0.1.7 sends null for what it leaves open."""
-    known = JOB if model is wire.RegisterJob else {}
+    known = NEEDED.get(model, {})
     names = [field.alias or name for name, field in model.model_fields.items()]
     nulls = {name: None for name in names if name not in known}
     assert wire.validate(model, {**known, **nulls}) == wire.validate(model, known)
@@ -104,7 +112,7 @@ def test_an_integral_number_in_range_is_a_priority(value):
     ],
 )
 def test_numbers_have_bounds(model, member, low, high):
-    known = JOB if model is wire.RegisterJob else {}
+    known = NEEDED.get(model, {})
     for value in (low, high):
         assert getattr(wire.validate(model, {**known, member: value}), member) == value
     for value in (low - 1, high + 1, True, "1"):
@@ -159,18 +167,67 @@ def test_an_id_that_is_no_uuid_is_refused(value):
     assert "UUID" in faults(wire.SubmitTask, {"id": value})["/id"]
 
 
+ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
 @pytest.mark.parametrize(
-    ("member", "value"),
+    "said", [ID, ID.upper(), {"id": ID}, {"id": f"{{{ID}}}", "condition": None}]
+)
+def test_a_dependency_is_an_id_or_an_object_with_one(said):
+    """Contract, *Tasks*: it must have completed, unless another condition is said."""
+    [found] = wire.validate(wire.SubmitTask, {"depends_on": [said]}).depends_on
+    assert (found.id, found.condition) == (ID, "afterok")
+
+
+@pytest.mark.parametrize("condition", ["afterok", "afternotok", "afterany"])
+def test_a_dependency_may_say_how_it_must_end(condition):
+    said = {"depends_on": [{"id": ID, "condition": condition}]}
+    assert wire.validate(wire.SubmitTask, said).depends_on[0].condition == condition
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
     [
-        ("depends_on", ["01890a5d-ac96-774b-bcce-b302099a8057"]),
-        ("depends_on", [None]),
-        ("parent", "01890a5d-ac96-774b-bcce-b302099a8057"),
-        ("parent", ""),
+        ([None], "/0"),
+        ([5], "/0"),
+        (["first"], "/0"),
+        ([ID, {}], "/1/id"),
+        ([{"id": "first"}], "/0/id"),
+        ([{"id": ID, "condition": "done"}], "/0/condition"),
+        ([ID] * 1001, ""),
+        (ID, ""),
     ],
 )
-def test_dependencies_are_refused_while_they_are_not_supported(member, value):
-    """Nothing that a client asks for is ignored without a word."""
-    assert "not supported yet" in faults(wire.SubmitTask, {member: value})[f"/{member}"]
+def test_what_is_no_dependency_is_refused_at_its_place(value, place):
+    assert list(faults(wire.SubmitTask, {"depends_on": value})) == [f"/depends_on{place}"]
+
+
+@pytest.mark.parametrize("value", ["", "first", 7, []])
+def test_a_parent_is_an_id(value):
+    assert "UUID" in faults(wire.SubmitTask, {"parent": value})["/parent"]
+
+
+@pytest.mark.parametrize("said", ["first", {"key": "first"}, {"id": ID}, "x" * 255])
+def test_a_dependency_in_bulk_is_a_key_or_an_id(said):
+    task = {"job": "lab:modifiers:Rotate", "depends_on": [said]}
+    [found] = wire.validate(wire.SubmitTasks, {"tasks": [task]}).tasks[0].depends_on
+    assert (found.id or found.key) == (said if isinstance(said, str) else next(iter(said.values())))
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ("", ""),
+        (5, ""),
+        ("x" * 256, ""),
+        ({}, ""),
+        ({"key": "a", "id": "b"}, ""),
+        ({"key": ""}, "/key"),
+    ],
+)
+def test_what_is_neither_a_key_nor_an_id_is_refused(said, place):
+    task = {"job": "lab:modifiers:Rotate", "depends_on": [said]}
+    assert list(faults(wire.SubmitTasks, {"tasks": [task]})) == [f"/tasks/0/depends_on/0{place}"]
 
 
 def test_an_empty_list_of_dependencies_asks_for_nothing():
@@ -279,7 +336,7 @@ def test_what_the_published_schema_refuses_is_refused(model, data):
     """The schema in the OpenAPI document and the models tell the same story."""
     names = [field.alias or name for name, field in model.model_fields.items()]
     values = data.draw(st.dictionaries(st.sampled_from(names), ANY_JSON, max_size=4))
-    known = {**JOB, **values} if model is wire.RegisterJob else values
+    known = {**NEEDED.get(model, {}), **values}
     published = jsonschema_rs.validator_for(model.model_json_schema())
     if not published.is_valid(known):
         assert faults(model, known)
@@ -299,7 +356,7 @@ def test_the_published_schema_takes_null_for_every_optional_member(model):
     schema = model.model_json_schema()
     published = jsonschema_rs.validator_for(schema)
     optional = set(schema["properties"]) - set(schema.get("required", ()))
-    known = JOB if model is wire.RegisterJob else {}
+    known = NEEDED.get(model, {})
     published.validate({**known, **dict.fromkeys(optional)})
     for name in known:
         assert not published.is_valid({**known, name: None})

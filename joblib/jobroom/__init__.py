@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jobroom.client.connection import ApiManager, Connection
     from jobroom.client.extension import Category, Extension
     from jobroom.client.manager import JobManager
+    from jobroom.client.plan import Plan, when
     from jobroom.client.stream import TaskStream
     from jobroom.client.sweeper import run_cleanup_sweeper
     from jobroom.client.task import ClaimedTask, current_task
@@ -37,6 +38,7 @@ __all__ = [
     "JobLibSettings",
     "JobManager",
     "JobQueue",
+    "Plan",
     "ProblemException",
     "ProblemType",
     "Task",
@@ -51,6 +53,7 @@ __all__ = [
     "metadata",
     "problem_exception_handler",
     "run_cleanup_sweeper",
+    "when",
 ]
 
 _HOMES = {
@@ -58,6 +61,7 @@ _HOMES = {
     "jobroom.client.connection": ("ApiManager", "Connection"),
     "jobroom.client.extension": ("Category", "Extension"),
     "jobroom.client.manager": ("JobManager",),
+    "jobroom.client.plan": ("Plan", "when"),
     "jobroom.client.stream": ("TaskStream",),
     "jobroom.client.sweeper": ("run_cleanup_sweeper",),
     "jobroom.client.task": ("ClaimedTask", "current_task"),

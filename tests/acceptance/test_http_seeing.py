@@ -203,6 +203,7 @@ def test_no_route_shows_or_changes_what_lies_in_a_room_beyond_the_token(server, 
                 continue
             for person in (u2, boss):
                 body = {"category": "modifiers", "name": "Rotate", "status": "cancelled"}
+                body["tasks"] = [{"job": ROTATE}]
                 sent = None if method in {"GET", "DELETE"} else body
                 answer = person.ask(method, concrete, sent)
                 assert answer.status_code == 404, (method, path, answer.text)

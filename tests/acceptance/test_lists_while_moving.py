@@ -136,13 +136,14 @@ CURSORS = ["garbage", "", "=", "AAAA", "W10", "bnVsbA", "WyJ0YXNrcyIsMSx7fV0", "
 def test_no_figure_in_any_list_is_a_fault(server, admin):
     """Acceptance C32: 422 or as documented, at every list there is, for limit, offset, cursor."""
     admin.register()
+    task_id = admin.submit()["id"]
     document = taken(admin.get("/openapi.json"))
     lists_there = [
-        path.format(room_id="r1", full_name=ROTATE)
+        path.format(room_id="r1", full_name=ROTATE, task_id=task_id)
         for path, operations in document["paths"].items()
         if {one["name"] for one in operations.get("get", {}).get("parameters", [])} >= {"cursor"}
     ]
-    assert len(lists_there) == 5
+    assert len(lists_there) == 6
     for path in lists_there:
         for name, text in (
             *(("limit", figure) for figure in FIGURES),

@@ -148,6 +148,7 @@ def test_a_sweep_counts_what_it_did(jobroom, tmp_path):
         "tasks timed out: 0",
         "tasks expired: 0",
         "orphan jobs hidden: 1",
+        "stuck tasks settled: 0",
         "old tasks removed: 0",
     ]
     with JobQueue.open(settings) as queue:

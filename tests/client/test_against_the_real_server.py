@@ -20,6 +20,7 @@ from jobroom.bootstrap import create_app
 from jobroom.client.connection import Connection
 from jobroom.client.extension import Extension
 from jobroom.client.manager import JobManager
+from jobroom.client.plan import when
 from jobroom.client.sweeper import run_cleanup_sweeper
 from jobroom.client.task import current_task
 from jobroom.client.worker import BRIEF
@@ -420,3 +421,64 @@ def test_a_report_by_hand_on_a_lost_task_raises(served, jobs):
     served.lose_workers()
     with pytest.raises(InvalidTaskTransition):
         task.complete()
+
+
+class TestTasksThatWaitForOthers:
+    """Issue 4, point 2, by the SDK."""
+
+    def test_a_plan_is_done_in_its_order(self, jobs):
+        plan = jobs.plan(room="r1")
+        first = plan.add(Rotate(angle=1))
+        middle = [plan.add(Rotate(angle=angle), depends_on=[first]) for angle in (2, 3)]
+        plan.add(Rotate(angle=4), depends_on=middle)
+        tasks = plan.submit()
+        done = []
+        while len(done) < len(tasks):
+            done.append(run_one(jobs, lambda one: one.angle)["result"])
+        assert done == [1, 2, 3, 4]
+
+    def test_a_condition_may_name_a_key_of_the_plan(self, jobs):
+        plan = jobs.plan(room="r1")
+        plan.add(Rotate(angle=1), key="first")
+        plan.add(Rotate(angle=2), depends_on=[when("first", "afternotok")])
+        first, second = plan.submit()
+        assert run_one(jobs, lambda one: 1 / 0)["status"] == "failed"
+        assert jobs.wait(second["id"], timeout=0)["status"] == "pending"
+        assert first["key"] == "first"
+
+    def test_a_child_holds_up_who_waits_for_its_parent(self, jobs):
+        parent = jobs.submit(Rotate(angle=1), room="r1")
+        after = jobs.submit(Rotate(angle=2), room="r1", depends_on=[parent])
+        children = []
+
+        def work(_one):
+            children.append(jobs.submit(Rotate(angle=3), room="r1", parent=parent))
+
+        run_one(jobs, work)
+        waiting = jobs.wait(after["id"], timeout=0)
+        assert (waiting["status"], [each["id"] for each in waiting["waiting_on"]]) == (
+            "blocked",
+            [children[0]["id"]],
+        )
+        assert [run_one(jobs, lambda one: one.angle)["result"] for _ in range(2)] == [3, 2]
+
+    def test_a_retry_takes_along_what_failed_because_of_it(self, jobs):
+        first = jobs.submit(Rotate(angle=1), room="r1")
+        second = jobs.submit(Rotate(angle=2), room="r1", depends_on=[first["id"]])
+        run_one(jobs, lambda one: 1 / 0)
+        assert jobs.wait(second["id"])["failed_by"] == first["id"]
+        both = [first["id"], second["id"]]
+        assert jobs.retry(first["id"], dry_run=True)["tasks"] == both
+        jobs.retry(first["id"])
+        assert [run_one(jobs, lambda one: one.angle)["id"] for _ in range(2)] == both
+
+    def test_a_graph_shows_all_that_is_connected(self, jobs):
+        first = jobs.submit(Rotate(angle=1), room="r1")
+        second = jobs.submit(Rotate(angle=2), room="r1", depends_on=[first])
+        jobs.submit(Rotate(angle=3), room="r1")
+        graph = jobs.graph(second["id"])
+        assert [node["id"] for node in graph["items"]] == [first["id"], second["id"]]
+        assert [(edge["from"], edge["to"]) for edge in graph["edges"]] == [
+            (first["id"], second["id"])
+        ]
+        assert graph["progress"]["blocked"] == 1

@@ -12,9 +12,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from desk import Desk
+from plots import Node, plant
 
 from jobroom.domain.records import Caller
-from jobroom.service import registration
+from jobroom.errors import JobroomError
+from jobroom.service import registration, reporting
 from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
 
@@ -62,7 +64,35 @@ def claim_all(desk, workers, limit):
         return [claim for claims in pool.map(claim, workers) for claim in claims]
 
 
-COMMANDS = {each.__name__: each for each in (now, wait, beat, sweep, submit, cancel, claim_all)}
+def end(desk, at, who, task_id, status):
+    """Report the end of a task at a moment of the clock that all processes share."""
+    said = {"error": "boom", "final": True} if status == "failed" else {}
+    report = reporting.Report(status, **said)
+    time.sleep(max(0.0, at - time.monotonic()))
+    try:
+        done = desk.queue.run(reporting.report, caller=Caller(who), task_id=task_id, report=report)
+    except JobroomError as error:
+        return error.slug
+    return done.view.task.status
+
+
+def depend(desk, at, *, who, job, task_id, needs):
+    """Add a task that depends on others, at a moment; its status."""
+    found = desk.queue.run(registration.find_job, caller=Caller(who), room_id="r1", full_name=job)
+    nodes = [Node(task_id, tuple(map(tuple, needs)))]
+    time.sleep(max(0.0, at - time.monotonic()))
+    return desk.queue.run(plant, job=found, identity=who, nodes=nodes)[0].task.status
+
+
+def sweep_at(desk, at):
+    time.sleep(max(0.0, at - time.monotonic()))
+    return desk.sweep().failed_tasks
+
+
+COMMANDS = {
+    each.__name__: each
+    for each in (now, wait, beat, sweep, submit, cancel, claim_all, end, depend, sweep_at)
+}
 
 
 def main(url):

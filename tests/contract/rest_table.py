@@ -24,13 +24,19 @@ REGISTER = {
     },
 }
 SUBMIT = {"payload": {"angle": 90}}
+AN_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+def _bulk(**more: Any) -> dict[str, Any]:
+    return {"tasks": [{"job": "r1:modifiers:Rotate", **SUBMIT, **more}]}
 
 
 @dataclass(frozen=True)
 class Row:
     """A request of the table, and the answer that the contract promises.
 
-    ``{pending}`` and its like stand for the id of the stage's task of that status; ``answer``
+    ``{pending}`` and its like, as a path's part or a member of a body, stand for the id of the
+    stage's task of that status; ``answer``
     maps names of headers to patterns; None means that the header must be absent.
     """
 
@@ -63,10 +69,12 @@ CONTRACT = {
     "get_job": "GET /rooms/{room}/jobs/{full_name}",
     "list_job_tasks": "GET /rooms/{room}/jobs/{full_name}/tasks",
     "submit_task": "POST /rooms/{room}/tasks/{full_name}",
+    "submit_tasks": "POST /rooms/{room}/tasks",
     "claim_tasks": "POST /tasks/claim",
     "get_task": "GET /tasks/{id}",
     "update_task": "PATCH /tasks/{id}",
     "get_result": "GET /tasks/{id}/result",
+    "get_graph": "GET /tasks/{id}/graph",
     "retry_task": "POST /tasks/{id}/retry",
     "list_tasks": "GET /rooms/{room}/tasks",
     "sweep": "POST /sweep",
@@ -100,11 +108,18 @@ GOOD = (
             "idempotency-replayed": None,
         },
     ),
+    Row(
+        "submit_tasks",
+        body=_bulk(),
+        status=202,
+        answer={**JSON, "retry-after": "1", "idempotency-replayed": None, "location": None},
+    ),
     Row("claim_tasks", who="wanda", answer={**JSON, "preference-applied": None}),
     Row("get_task", answer={**JSON, "etag": 'W/"1"', "preference-applied": None}),
     Row("get_task", headers={"if-none-match": 'W/"1"'}, status=304, answer={"etag": 'W/"1"'}),
     Row("update_task", {"task_id": "{claimed}"}, {"status": "running"}, "wanda", answer=JSON),
     Row("get_result", {"task_id": "{completed}"}, answer=JSON),
+    Row("get_graph", answer=JSON),
     Row("retry_task", {"task_id": "{failed}"}, answer=JSON),
     Row("list_tasks", answer=JSON),
     Row("sweep", who="admin", answer=JSON),
@@ -153,6 +168,27 @@ REFUSALS = (
         headers={"idempotency-key": "key of pending"},
     ),
     _refusal("task-exists", "submit_task", body={**SUBMIT, "id": "{pending}"}),
+    _refusal("dependency-not-found", "submit_task", body={**SUBMIT, "depends_on": [AN_ID]}),
+    _refusal(
+        "dependency-cycle", "submit_task", body={**SUBMIT, "id": AN_ID, "depends_on": [AN_ID]}
+    ),
+    _refusal(
+        "invalid-task-transition", "submit_task", body={**SUBMIT, "parent": "{failed}"}, who="wanda"
+    ),
+    *_of_rooms("submit_tasks", body=_bulk()),
+    _refusal("forbidden", "submit_tasks", GLOBAL, body=_bulk(job="@global:modifiers:Align")),
+    _refusal("job-not-found", "submit_tasks", body=_bulk(job="r1:modifiers:None")),
+    _refusal("payload-invalid", "submit_tasks", body=_bulk(payload={"angle": "wide"})),
+    _refusal(
+        "idempotency-key-reused",
+        "submit_tasks",
+        body=_bulk(),
+        headers={"idempotency-key": "key of pending"},
+    ),
+    _refusal("task-exists", "submit_tasks", body=_bulk(id="{pending}")),
+    _refusal("dependency-not-found", "submit_tasks", body=_bulk(depends_on=["first"])),
+    _refusal("dependency-cycle", "submit_tasks", body=_bulk(key="a", depends_on=["a"])),
+    _refusal("invalid-task-transition", "submit_tasks", body=_bulk(parent="{failed}"), who="wanda"),
     _refusal("worker-not-found", "claim_tasks", body=UNKNOWN_WORKER),
     _refusal("forbidden", "claim_tasks", body={"worker_id": "wanda"}),
     _refusal("too-many-requests", "claim_tasks", who="wanda", headers=WAIT, setting=NO_ROOM),
@@ -182,6 +218,7 @@ REFUSALS = (
     _refusal("forbidden", "list_tasks", GLOBAL),
     _refusal("task-not-found", "get_result", UNKNOWN_TASK),
     _refusal("not-found", "get_result"),
+    _refusal("task-not-found", "get_graph", UNKNOWN_TASK),
     _refusal("task-not-found", "retry_task", UNKNOWN_TASK),
     _refusal("forbidden", "retry_task", {"task_id": "{failed}"}, who="bob"),
     _refusal("invalid-task-transition", "retry_task", {"task_id": "{completed}"}),
@@ -189,5 +226,5 @@ REFUSALS = (
     _refusal("not-found", "explain_problem", {"slug": "bad-luck"}, who="nobody"),
 )
 
-# Kinds that no route of today gives: graphs come later, a host may raise the other two.
-RESERVED_SLUGS = {"conflict", "not-acceptable", "dependency-cycle", "dependency-not-found"}
+# Kinds that no route of today gives: a host may raise them.
+RESERVED_SLUGS = {"conflict", "not-acceptable"}

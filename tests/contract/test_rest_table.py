@@ -37,17 +37,21 @@ def send(make_api: Callable[..., Api], staged: dict[str, str]) -> Callable[..., 
         api = make_api(**row.setting)
         spec = SPECS[row.operation]
         path = _address(spec, {**HERE, **row.path}, staged) + (f"?{row.query}" if row.query else "")
-        body = row.body
-        if isinstance(body, dict):
-            body = {
-                name: value.format(**staged) if name == "id" else value
-                for name, value in body.items()
-            }
+        body = _named(row.body, staged)
         request = _people(api)[row.who].send(spec.method, path, body, headers=row.headers)
         answer: httpx.Response = api.run(request)
         return answer
 
     return sent
+
+
+def _named(body: Any, ids: dict[str, str]) -> Any:
+    """A body in which the names of the stage's tasks are their ids."""
+    if isinstance(body, dict):
+        return {name: _named(value, ids) for name, value in body.items()}
+    if isinstance(body, list):
+        return [_named(value, ids) for value in body]
+    return ids.get(body[1:-1], body) if isinstance(body, str) and body[:1] == "{" else body
 
 
 def _address(spec: RouteSpec, values: dict[str, str], ids: dict[str, str]) -> str:

@@ -168,9 +168,10 @@ WRONG_SUBMISSIONS: list[tuple[Json, list[str]]] = [
     ({"timeout_seconds": "5"}, ["/timeout_seconds"]),
     ({"id": "not-a-uuid"}, ["/id"]),
     ({"id": 5}, ["/id"]),
-    ({"depends_on": ["01890a5d-ac96-774b-bcce-b302099a8057"]}, ["/depends_on"]),
+    ({"depends_on": ["not-a-uuid"]}, ["/depends_on/0"]),
+    ({"depends_on": [{"id": 5}]}, ["/depends_on/0/id"]),
     ({"depends_on": "x"}, ["/depends_on"]),
-    ({"parent": "01890a5d-ac96-774b-bcce-b302099a8057"}, ["/parent"]),
+    ({"parent": "not-a-uuid"}, ["/parent"]),
     ({"priority": "x", "max_attempts": "y"}, ["/priority", "/max_attempts"]),
 ]
 
@@ -179,7 +180,7 @@ WRONG_SUBMISSIONS: list[tuple[Json, list[str]]] = [
 def test_a_member_of_the_wrong_type_is_422_with_its_pointer(
     body: Json, places: list[str], free: Person
 ) -> None:
-    """Contract, *Errors*; rules, *Time fields* (no offset: 422); issue 1 has no dependencies."""
+    """Contract, *Errors*; rules, *Time fields* (no offset: 422)."""
     assert pointers(refused(free.post(SUBMIT, body), "validation-error")) == places
 
 

@@ -344,3 +344,14 @@ def test_of_two_faults_the_earlier_in_the_order_is_answered(
     method, _, path = line.partition(" ")
     answer = admin.api.run(person.send(method, path.replace("{task}", q(task["id"])), body))
     refused(answer, slug)
+
+
+def test_no_request_id_leads_to_a_task_of_another_room(fenced: Person, task: Json) -> None:
+    """Rules, *Who sees what*: a claim that is called like one beside a report shows nothing."""
+    fenced.register(room="r2")
+    fenced.submit("r2:modifiers:Rotate", room="r2")
+    request_id = f"next:{task['id']}:0"
+    mine = taken(fenced.post("/tasks/claim", {"request_id": request_id, "start": True}))["task"]
+    assert mine["room_id"] == "r2"
+    report = {"attempt": 0, "worker_id": "fenced", "claim_next": True}
+    refused(fenced.report(task, "completed", **report), "task-not-found")

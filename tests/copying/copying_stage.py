@@ -29,12 +29,14 @@ NOW = 1_795_000_000_123_457
 ODD_TEXTS = ("é😀\u2028", "a\\u0000b", "'; DROP TABLE task; --", "%s $1 ?1 :x", "", "\t\r\n")
 STATUSES = ("blocked", "pending", "claimed", "running", "completed", "failed", "cancelled")
 ENDED = STATUSES[4:]
+CONDITIONS = ("afterok", "afternotok", "afterany")
 
 
 def rows_of(tasks: int, *, payload: str = "") -> dict[str, list[tuple[Any, ...]]]:
     """Every kind of row, more of them with more tasks; the greatest of a table is not its last."""
     jobs = [_job(seq) for seq in (1, 2, 7, 2**40)]
     workers = [_worker(place) for place in range(max(9, tasks // 100))]
+    made = [_task(place, jobs, workers, payload) for place in range(tasks)]
     return {
         "job": jobs,
         "job_schema": [
@@ -46,7 +48,8 @@ def rows_of(tasks: int, *, payload: str = "") -> dict[str, list[tuple[Any, ...]]
         "worker_job_link": [
             (worker[0], jobs[place % 4][0]) for place, worker in enumerate(workers)
         ],
-        "task": [_task(place, jobs, workers, payload) for place in range(tasks)],
+        "task": made,
+        "edge": [edge for place, task in enumerate(made) for edge in _edges(place, task[0])],
         "fair_turn": [
             (7, priority, room, NOW + priority)
             for priority in (-(2**31), -1, 0, 2**31 - 1)
@@ -130,8 +133,27 @@ def _task(place: int, jobs: list[Any], workers: list[Any], payload: str) -> tupl
         odd if place % 2 else None,
         "gone wrong␀" if status == "failed" else None,
         "[1.0, null]" if status == "completed" else None,
+        f"key {odd}" if place % 4 == 0 else None,
+        int(status in ("blocked", "pending", "failed")),
+        int(place % 3 == 0),
+        f"gone-{place} 😀" if status == "failed" else None,
         place % 50 + 1,
     )
+
+
+def _edges(place: int, dependent_seq: int) -> list[tuple[Any, ...]]:
+    """What it depends on: a task that many share, one that is gone, and a name of none."""
+    odd = ODD_TEXTS[place % len(ODD_TEXTS)]
+    shared, gone, name = "01930000-0000-7000-8000-000000000003", f"gone-{place} 😀", f"zZé😀_{odd}"
+    states = {
+        "blocked": ((shared, "waiting"), (gone, "met"), (name, "met")),
+        "pending": ((gone, "met"), (name, "met")),
+        "failed": ((gone, "broken"), (name, "waiting")),
+    }
+    return [
+        (key, dependent_seq, CONDITIONS[place % 3], state, odd if key == name else None)
+        for key, state in states.get(STATUSES[place % 7], ())
+    ]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 LIBRARY = next(
     str(path.locate()) for path in files("libfaketime") or () if path.match("libfaketime.so.*")
 )
+SHARED_MEMORY = Path("/dev/shm")  # the library's choice
 
 
 class HostClock:
@@ -37,3 +38,9 @@ class HostClock:
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         }
+
+
+def clear_after(pid):
+    """Remove what the library leaves of a killed process, for the next one with its number."""
+    for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+        (SHARED_MEMORY / name).unlink(missing_ok=True)

@@ -15,7 +15,7 @@ import live_server
 import pytest
 from faultkit import Beating, locked, start_one, status_of, until, until_swept
 
-TIMEOUT = 2
+TIMEOUT = 4
 AWAY_SECONDS = 3 * TIMEOUT
 WORKERS = 3
 SCALED = {

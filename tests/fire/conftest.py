@@ -36,8 +36,8 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def patient_server(tmp_path_factory):
-    """The same with a minute's patience for workers."""
-    settings = {**SCALED, "worker_timeout_seconds": 60}
+    """The same with a minute's patience for workers, and for whoever keeps the store busy."""
+    settings = {**SCALED, "worker_timeout_seconds": 60, "database_busy_seconds": 60}
     with live_server.Server(tmp_path_factory.mktemp("fire"), **settings) as started:
         yield started.until_ready()
 

@@ -93,6 +93,15 @@ class Link:
             rest = self._receive(rest)
         return head + b"\r\n\r\n" + rest
 
+    def leave_server(self, request):
+        """Send the request on and go; returns at the server's own end, with what it had said."""
+        self.server.sendall(request.head + request.body)
+        self.server.shutdown(socket.SHUT_WR)
+        said = b""
+        while piece := self.server.recv(PIECE):
+            said += piece
+        return said
+
     def _receive(self, data):
         # A client that gave up must be seen while the server holds the request open.
         ready, _, _ = select.select([self.server, self.client], [], [], LONGEST_STALL_SECONDS)
@@ -148,6 +157,12 @@ class Exchange:
 
     def _reset_after(self):
         self._link.server.sendall(self._request.head + self._request.body)
+        reset(self._link.client)
+
+    def _leave(self):
+        said = self._link.leave_server(self._request)
+        if said:
+            self._request.status = int(said.split(b" ", 2)[1])
         reset(self._link.client)
 
     def _swallow(self):

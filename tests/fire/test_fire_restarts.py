@@ -12,10 +12,10 @@ from workshop import Workshop, until
 
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory):
-    """A server to be ended; a worker is lost after three seconds."""
+    """A server to be ended; no restart takes so long that a worker is lost meanwhile."""
     settings = {
         "jwt_secret": live_server.SECRET,
-        "worker_timeout_seconds": 3,
+        "worker_timeout_seconds": 60,
         "sweeper_interval_seconds": 0.5,
     }
     with live_server.Server(tmp_path_factory.mktemp("own"), **settings) as server:

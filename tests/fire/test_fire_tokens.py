@@ -130,7 +130,7 @@ def test_a_callable_that_never_gave_a_token_is_told_at_once(patient_shop):
     with pytest.raises(StoreUnavailable, match=r"callable.*KeyError") as raised:
         patient_shop.hire(api=patient_shop.connect(broken))
     assert isinstance(raised.value.__cause__, KeyError)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
     async def coroutine():
         return "t"

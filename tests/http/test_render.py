@@ -21,7 +21,7 @@ ELEVEN = {
 EXTRAS = {
     "created_by_id", "claimed_at", "attempt", "starts", "max_attempts", "priority", "run_at",
     "expires_at", "progress", "message", "result", "depends_on", "waiting_on",
-    "lease_expires_at", "schema_version", "timeout_seconds",
+    "lease_expires_at", "schema_version", "timeout_seconds", "key", "failed_by",
 }  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def make_task(**changes: Any) -> Task:
         claimed_at=None, started_at=None, completed_at=None, worker_id=None, attempt=0, starts=0,
         idle_claims=0, max_attempts=1, timeout_seconds=None, due_at=None, claim_request_id=None,
         idempotency_key=None, fingerprint=None, progress=None, message=None, error=None,
-        result=None, version=7,
+        result=None, key=None, has_dependencies=0, has_dependents=0, failed_by=None, version=7,
     )  # fmt: skip
     return fresh._replace(**changes)
 
@@ -70,6 +70,45 @@ def through_json(document: dict[str, Any]) -> dict[str, Any]:
     return json.loads(render.dump(document))
 
 
+ID = "01890a5d-ac96-774b-bcce-b302099a8059"
+EDGES = [
+    [ID, "afterok", "waiting", "first", "lab:modifiers:Rotate", "running"],
+    ["x", "afterany", "met", None, None, None],
+]
+
+
+def test_a_blocked_task_shows_what_it_waits_for():
+    """Contract, *Tasks*: ``depends_on``, ``waiting_on``."""
+    view = make_view(status="blocked")._replace(edges=json.dumps(EDGES))
+    document = through_json(render.task_document(view))
+    assert document["depends_on"] == [ID, "x"]
+    assert document["waiting_on"] == [
+        {
+            "id": ID,
+            "key": "first",
+            "job_name": "lab:modifiers:Rotate",
+            "status": "running",
+            "condition": "afterok",
+        }
+    ]
+
+
+@pytest.mark.parametrize("status", ["pending", "failed", "cancelled"])
+def test_a_task_that_is_not_blocked_waits_for_nothing(status):
+    ended = NOON if status != "pending" else None
+    view = make_view(status=status, completed_at=ended)._replace(edges=json.dumps(EDGES))
+    document = through_json(render.task_document(view))
+    assert (document["depends_on"], document["waiting_on"]) == ([ID, "x"], [])
+
+
+@pytest.mark.parametrize(
+    "edges", ["", "{", "5", "[5]", "[[]]", '[["x"]]', '[{"a":1}]', b"\xff", 7, "null", "[null]"]
+)
+def test_damaged_edges_are_left_out(edges):
+    document = through_json(render.task_document(make_view()._replace(edges=edges)))
+    assert (document["depends_on"], document["waiting_on"]) == ([], [])
+
+
 @pytest.mark.parametrize("changes", [{}, DONE])
 def test_a_task_has_exactly_the_members_of_the_contract(changes):
     document = through_json(render.task_document(make_view(**changes)))
@@ -81,7 +120,7 @@ def test_a_task_has_exactly_the_members_of_the_contract(changes):
 
 
 def test_the_model_of_a_task_has_no_member_that_is_never_written():
-    written = ELEVEN | EXTRAS | {"payload_bytes", "result_bytes"}
+    written = ELEVEN | EXTRAS | {"payload_bytes", "result_bytes", "dependency_count"}
     assert set(wire.TaskBody.model_fields) == written
 
 

@@ -135,6 +135,7 @@ def done(store):
         "timed_out_tasks": tasks["Overdue", "failed"],
         "expired_tasks": tasks["Expired", "failed"],
         "hidden_jobs": store.count("job WHERE hidden = 1"),
+        "stuck_tasks": 0,
         "removed_tasks": SIZES["Old"] - tasks["Old", "completed"],
     }
 

@@ -65,7 +65,7 @@ def test_long_polls_are_answered_and_the_process_ends(start, work):
     assert '"status":"pending"' in answers[0]
     assert '"task":null' in answers[1]
     assert code in {0, -signal.SIGTERM}  # uvicorn ends by the signal that it was sent
-    assert seconds < 10
+    assert seconds < LONG / 2
     assert "Traceback" not in server.output
 
 
@@ -92,7 +92,7 @@ def test_a_submit_during_the_stop_is_answered_or_not_kept(start, work):
     clients = [threading.Thread(target=submit_on) for _ in range(6)]
     for thread in clients:
         thread.start()
-    assert enough.wait(30)
+    assert enough.wait(120)
     server.stop()
     for thread in clients:
         thread.join()
@@ -128,7 +128,7 @@ def test_kill_9_under_load_loses_no_acknowledged_task(start, work):
     clients = [threading.Thread(target=submit_on) for _ in range(4)]
     for thread in clients:
         thread.start()
-    assert enough.wait(30)
+    assert enough.wait(120)
     server.process.kill()
     for thread in clients:
         thread.join()

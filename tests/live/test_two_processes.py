@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 LONG = 60
-SOON = 5.0  # far under LONG: what ends by then was not ended by the deadline
+SOON = 30.0  # far under LONG: what ends by then was not ended by the deadline
 WITHOUT_INOTIFY = """
 from jobroom.store import foreign
 

@@ -17,7 +17,7 @@ from jobroom.service import watching
 SECRET = "a shared secret of more than 32 bytes"
 BASE = "/v1/joblib"
 FULL_NAME = "r1:modifiers:Rotate"
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 30
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from jobroom.service.queue import JobQueue
 
 pytestmark = pytest.mark.anyio
 
-LONG = 30
-SOON = 2.0
+LONG = 60
+SOON = 30.0  # far under LONG: what ends by then was not ended by the deadline
 CLAIM = ("POST", "/tasks/claim")
 
 
@@ -177,11 +177,11 @@ async def test_a_deleted_worker_is_handed_nothing(api):
 
 async def test_a_waiting_claim_is_a_sign_of_life(open_api):
     """A wait longer than the worker timeout loses no worker (contract, *Losing a worker*)."""
-    async with open_api(worker_timeout_seconds=0.5) as api:
+    async with open_api(worker_timeout_seconds=2) as api:
         await api.register()
         first = await beat(api)
         claim = api.sending(*CLAIM, wait=LONG)
-        while (last := await beat(api)) - first < 1_500_000:
+        while (last := await beat(api)) - first < 3_000_000:
             swept = await api.send("POST", "/sweep")
             assert swept.json()["lost_workers"] == 0
             await asyncio.sleep(0.05)
@@ -219,7 +219,7 @@ async def test_a_task_that_becomes_due_is_handed_to_a_claim_that_waits(api):
     got = (await claim).json()["task"]
     assert got["id"] == task["id"]
     assert parse_time(got["claimed_at"]) >= due
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < SOON
 
 
 class NoSigns:
@@ -248,7 +248,7 @@ async def test_a_due_task_is_noticed_however_much_is_written(api):
     await api.claims_wait(1)
     started = time.monotonic()
     assert (await claim).json()["task"]["id"] == task["id"]
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < SOON
 
 
 async def test_a_commit_by_another_process_is_noticed_without_a_sign(api):
@@ -262,7 +262,7 @@ async def test_a_commit_by_another_process_is_noticed_without_a_sign(api):
         done = reporting.Report(status="completed")
         other.run(reporting.report, caller=Caller("w"), task_id=task["id"], report=done)
         assert (await waiting).json()["status"] == "completed"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < SOON
 
 
 async def test_a_retry_delay_that_ends_wakes_a_claim_that_waits(api):
@@ -275,7 +275,7 @@ async def test_a_retry_delay_that_ends_wakes_a_claim_that_waits(api):
     started = time.monotonic()
     got = (await claim).json()["task"]
     assert (got["id"], got["attempt"]) == (task["id"], 2)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < SOON
 
 
 @pytest.mark.usefixtures("nobody_looks")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -11,7 +13,7 @@ from jobroom.service import registration, submission
 
 pytestmark = pytest.mark.anyio
 
-LONG = 30
+LONG = 60
 CLAIM = ("POST", "/tasks/claim")
 
 
@@ -89,6 +91,25 @@ async def test_the_repeated_request_of_a_vanished_client_gets_the_task(api):
     await gone.done
     again = await api.send(*CLAIM, {"request_id": "r-1"}, wait=LONG)
     assert again.json()["task"]["id"] == task_id
+
+
+async def test_what_the_store_is_too_busy_to_take_back_is_given_back_later(open_api, settings):
+    """Nothing held by a beating worker expires (rules, *Claim*): it would stay there for ever."""
+    path = settings.database_url.removeprefix("sqlite:///")
+    async with open_api(database_busy_seconds=0.2) as api:
+        await api.register()
+        gone = api.by_hand(*CLAIM)
+        await api.claims_wait(1)
+        task_id = submit_at_once(api)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            gone.go_away()
+            await gone.done
+            assert (await api.send("GET", f"/tasks/{task_id}")).json()["status"] == "claimed"
+            other.execute("ROLLBACK")
+        got = (await api.send(*CLAIM, wait=LONG)).json()["task"]
+    assert gone.sent == []
+    assert (got["id"], got["attempt"], got["starts"]) == (task_id, 2, 0)
 
 
 async def test_a_request_cancelled_by_its_server_loses_no_task(api):

@@ -29,7 +29,7 @@ def append(path):
 def test_a_write_is_a_sign(watched):
     with foreign.watch_file(watched) as commits:
         append(watched)
-        assert commits.wait(10)
+        assert commits.wait(60)
 
 
 def test_without_a_write_there_is_none(watched):
@@ -47,14 +47,14 @@ def test_a_sign_comes_with_more_than_1024_files_open(watched):
             stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
         commits = stack.enter_context(foreign.watch_file(watched))
         append(watched)
-        assert commits.wait(10)
+        assert commits.wait(60)
 
 
 def test_a_file_that_cannot_be_watched_is_looked_at_at_intervals(tmp_path):
     started = time.monotonic()
     with foreign.watch_file(tmp_path / "absent") as commits:
-        assert not commits.wait(30)
-    assert time.monotonic() - started < 5
+        assert not commits.wait(60)
+    assert time.monotonic() - started < 30
 
 
 def test_a_closed_queue_looks_no_more(settings):

@@ -15,7 +15,7 @@ import pytest
 from outage_scene import Scene, sound
 
 BASE = live_server.BASE
-TIMEOUT = 2
+TIMEOUT = 4
 AWAY_SECONDS = 3 * TIMEOUT
 WORKERS = 3
 LONGEST_SECONDS = 60

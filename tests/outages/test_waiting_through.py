@@ -10,13 +10,13 @@ import pytest
 from outage_scene import Scene, sound
 
 BASE = live_server.BASE
-WAIT = {"prefer": "wait=30"}
-PROMPT_SECONDS = 10
+WAIT = {"prefer": "wait=55"}
+PROMPT_SECONDS = 30  # far under it
 
 
 @pytest.fixture(scope="module")
 def servers(start):
-    started = [start(long_poll_max_wait_seconds=30) for _ in range(2)]
+    started = [start(long_poll_max_wait_seconds=60) for _ in range(2)]
     return [server.until_ready() for server in started]
 
 

@@ -6,12 +6,14 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from jobroom import store
+from jobroom.store import planned
 from jobroom.store.postgres import SPELLING
 from jobroom.store.postgres_line import numbered
 from jobroom.store.statement import Statement
@@ -35,15 +37,21 @@ FILL = (
     (
         "INSERT INTO task (seq, id, job_seq, room_id, created_by_id, status, ready, priority, turn,"
         " payload, schema_version, created_at, run_at, completed_at, worker_id, attempt, starts,"
-        " idle_claims, max_attempts, due_at, version)"
+        " idle_claims, max_attempts, due_at, has_dependencies, has_dependents, version)"
         " SELECT n, 't' || n, 1 + n % 200, 'r' || n % 10, 'u' || n % 50, status,"
         " CASE WHEN n % 7 = 3 THEN 0 ELSE 1 END, 0, 0, '{}', 1, n, CASE WHEN n % 7 = 3 THEN n END,"
         " CASE WHEN status IN ('completed', 'failed') THEN n END,"
         " CASE WHEN status IN ('claimed', 'running') THEN 'w' || 1 + n % 2000 END,"
-        " 0, 0, 0, 1, CASE WHEN n % 3 = 0 THEN n END, 1 FROM (SELECT n, CASE"
+        " 0, 0, 0, 1, CASE WHEN n % 3 = 0 THEN n END, n % 2, 1, 1 FROM (SELECT n, CASE"
         " WHEN n % 100 = 0 THEN 'claimed' WHEN n % 100 = 1 THEN 'running' WHEN n % 3 = 0 THEN"
-        " 'completed' WHEN n % 31 = 0 THEN 'failed' ELSE 'pending' END AS status"
+        " 'completed' WHEN n % 31 = 0 THEN 'failed' WHEN n % 31 = 1 THEN 'blocked' ELSE 'pending'"
+        " END AS status"
         " FROM generate_series(1, 60000) n) AS made"
+    ),
+    (
+        "INSERT INTO edge SELECT 't' || n * k % 60000, n, 'afterok',"
+        " CASE n % 3 WHEN 0 THEN 'waiting' WHEN 1 THEN 'met' ELSE 'broken' END, NULL"
+        " FROM generate_series(1, 60000) n, generate_series(1, 2) k ON CONFLICT DO NOTHING"
     ),
     "INSERT INTO notice SELECT 'w' || 1 + n % 2000, 't' || n, n FROM generate_series(1, 3000) n",
     (
@@ -75,7 +83,24 @@ def statements() -> Iterator[tuple[str, Statement]]:
                 yield f"{found.name}.{name}", value
 
 
-STATEMENTS = {value: name for name, value in statements()}
+OWN = ("edges.", "planned.")
+STATEMENTS = {value: name for name, value in statements()} | {
+    planned._find(4): "planned._find",
+    planned._expect(4): "planned._expect",
+    planned._get(4): "planned._get",
+}
+OF_A_GRAPH = {one: name for one, name in STATEMENTS.items() if name.startswith(OWN)}
+FIRST_COLUMN = {
+    "pk_edge": "dependency_id",
+    "ix_edge_dependent": "dependent_seq",
+    "pk_task": "seq",
+    "uq_task_id": "id",
+    "ix_task_blocked": "seq",
+    "ix_task_job": "job_seq",
+    "ix_task_room": "room_id",
+    "ix_task_creator": "created_by_id",
+}
+"""Without a condition on it an index is read from one end to the other."""
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +131,7 @@ def read_as_a_whole(plan: list[str]) -> set[str]:
             continue
         details = []
         for detail in plan[number + 1 :]:
-            if "->" in detail:
+            if detail.lstrip().startswith("->"):
                 break
             details.append(detail)
         if not any("Index Cond" in detail for detail in details):
@@ -122,3 +147,35 @@ def test_a_statement_reads_no_table_as_a_whole(
     plan = plan_of(populated, statement)
     allowed = READ_AS_A_WHOLE.get(STATEMENTS[statement], set()) | {"queue_state", "pk_queue_state"}
     assert read_as_a_whole(plan) <= allowed, "\n".join(plan)
+
+
+@pytest.fixture(scope="module")
+def early_plans(stores, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[EarlyPlans]]:
+    """Plans made while there was nothing, and while there was little and it had been counted."""
+    url = stores.fresh("postgresql", Path(tmp_path_factory.mktemp("early")))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET enable_seqscan = off")
+        bare = {one: plan_of(connection, one) for one in OF_A_GRAPH}
+        for text in FILL:
+            connection.execute(re.sub(r"1, (2000|60000)\)", "1, 60)", text).encode())
+        yield [bare, {one: plan_of(connection, one) for one in OF_A_GRAPH}]
+    stores.release(url)
+
+
+EarlyPlans = dict[Statement, list[str]]
+
+
+@pytest.mark.parametrize("statement", OF_A_GRAPH, ids=OF_A_GRAPH.values())
+def test_a_plan_made_early_is_good_for_later(
+    early_plans: list[EarlyPlans], statement: Statement
+) -> None:
+    """A connection keeps its plans: a minute of them must not read all that came meanwhile."""
+    for plans in early_plans:
+        plan = plans[statement]
+        assert read_as_a_whole(plan) <= {"pk_job"}, "\n".join(plan)
+        for line, detail in pairwise(plan):
+            found = re.search(r"Index (?:Only )?Scan (?:using|on) (\w+)", line)
+            if found and found[1] in FIRST_COLUMN:
+                assert re.search(rf"Index Cond: \(+{FIRST_COLUMN[found[1]]} ", detail), "\n".join(
+                    plan
+                )

@@ -5,8 +5,10 @@ billed (issue 3: the request counter prints 1; rows read and written at 1k and 1
 from __future__ import annotations
 
 import pytest
-from filled_site import SIZES
+from filled_site import ME, SIZES
+from plots import Node, plant
 
+from jobroom.domain import names
 from jobroom.service import claiming, reading, reporting, submission, workers
 from jobroom.service.reporting import Report
 from jobroom.service.submission import NewTask
@@ -44,8 +46,15 @@ TWO = (
     "claim where nothing waits",
     "claim of what the worker had before",
     "cancel a held task",
+    "complete what one waits for",
+    "complete what 100 wait for",
+    "complete the head of 100 in a row",
+    "fail the head of 100 in a row",
 )
-"""A report and a claim; a claim and a look whether there is nothing at all, or a notice to drop."""
+"""A report and a claim; a claim and a look whether there is nothing at all, or a notice to drop.
+
+A report of what is waited for: that it goes alone was not so; then all of it, with what it settles.
+"""
 OTHERS = (
     "submit again with the same key",
     "claim of two at once",
@@ -53,6 +62,8 @@ OTHERS = (
     "fail with attempts left",
     "complete again",
     "cancel a task in line",
+    "cancel what one waits for",
+    "complete what one waits for and claim next",
 )
 """Step by step, by a transaction: as many requests however many tasks wait."""
 PLACES = "status of the last in line"
@@ -69,6 +80,7 @@ class Measured:
         self._read()
         self._work()
         self._report_what_ends_otherwise()
+        self._end_in_a_graph()
         self._claim_otherwise()
 
     def _say(self, name, use_case, **said):
@@ -136,8 +148,35 @@ class Measured:
         assert told.cancel == [held.id]
         self._say("heartbeat", workers.heartbeat, worker_id=site.workers["crew"])
 
+    def _end_in_a_graph(self):
+        fan, row = [[0]] * 100, [[n] for n in range(100)]
+        self._report("complete what one waits for", self._head_of([[0]]), "completed")
+        self._report("complete what 100 wait for", self._head_of(fan), "completed")
+        self._report("complete the head of 100 in a row", self._head_of(row), "completed")
+        self._report("fail the head of 100 in a row", self._head_of(row), "failed", error="no")
+        self._report("cancel what one waits for", self._head_of([[0]]), "cancelled")
+        name = "complete what one waits for and claim next"
+        self._report(name, self._head_of([[0]]), "completed", claim_next=True)
+
+    def _head_of(self, dependents):
+        """The first task of a graph, claimed and started; each next one depends on these places."""
+        ids = [names.new_uuid7() for _ in range(len(dependents) + 1)]
+        first = {"priority": 9, "room_id": ROOM}
+        nodes = [Node(ids[0], (), first)]
+        nodes += [
+            Node(task_id, tuple((ids[place], "afterok") for place in places))
+            for task_id, places in zip(ids[1:], dependents, strict=True)
+        ]
+        said = {"job": self.site.solo, "identity": ME.identity, "nodes": nodes}
+        self.site.queue.run(plant, **said)
+        held = self._claim("", start=True)
+        assert held.id == ids[0]
+        return held
+
     def _claim_otherwise(self):
         site = self.site
+        for name in ("solo", "fair", "crew", "idle"):
+            site.heard(name, seconds_ago=0)
         self._claim("claim of a fair job", by="fair")
         self._claim("claim by a worker of 20 jobs", by="crew")
         started = self._claim("claim and start by a worker of 20 jobs", by="crew", start=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobroom.errors import Forbidden, InvalidTaskTransition
-from jobroom.service import reading
+from jobroom.service import retrying
 
 
 @pytest.fixture
@@ -108,14 +108,14 @@ def test_a_retried_task_has_its_old_place(desk, alice, bob, failed, rotate) -> N
 def test_a_dry_run_shows_the_task_and_changes_nothing(desk, bob, failed) -> None:
     """Rules, *Retry*: ``?dry_run=true`` lists first."""
     before = desk.get(bob, failed)
-    view = desk.queue.run(reading.check_retry, caller=bob, task_id=failed.id)
-    assert view.task == before
+    ids = desk.queue.run(retrying.plan_retry, caller=bob, task_id=failed.id)
+    assert ids == [failed.id]
     assert desk.get(bob, failed) == before
 
 
 def test_a_dry_run_is_refused_as_the_retry_would_be(desk, alice, bob, rotate, failed) -> None:
     with pytest.raises(Forbidden):
-        desk.queue.run(reading.check_retry, caller=alice, task_id=failed.id)
+        desk.queue.run(retrying.plan_retry, caller=alice, task_id=failed.id)
     pending = desk.submit(bob, rotate)
     with pytest.raises(InvalidTaskTransition):
-        desk.queue.run(reading.check_retry, caller=bob, task_id=pending.id)
+        desk.queue.run(retrying.plan_retry, caller=bob, task_id=pending.id)

@@ -23,6 +23,7 @@ from model import (
     Word,
     visible_jobs,
 )
+from model_edges import narrow
 
 from jobroom.domain.records import Caller
 
@@ -75,6 +76,7 @@ class Comparison(RuleBasedStateMachine):
 
     def agree(self, task: ModelTask, seen: dict[str, Any], *, with_position: bool = False) -> None:
         """A task as the door shows it is the task of the model."""
+        narrow(task, seen["failed_by"])
         wanted = self.state.view(task, with_position=with_position)
         if isinstance(wanted["error"], Said):
             assert wanted["error"].lower() in (seen["error"] or "").lower()

@@ -86,3 +86,22 @@ named_orders = st.builds(
     payload=payloads,
     id=st.sampled_from([f"01900000-0000-7000-8000-00000000000{n}" for n in range(3)]),
 )
+
+conditions = st.sampled_from(("afterok", "afterok", "afterok", "afternotok", "afterany"))
+needs = st.lists(st.tuples(picks, conditions), min_size=1, max_size=3)
+spoilings = st.sampled_from((*[None] * 9, "unknown", "unseen", "twice", "itself", "cycle"))
+turns = st.sampled_from(((), (0,), (0, 1), (1, 0), (2, 0, 1), (1, 2, 0, 2)))
+"""Which of three tasks are retried, one after the other."""
+graph_orders = st.builds(
+    Order,
+    priority=st.sampled_from((0, 0, 0, 1)),
+    run_in=st.sampled_from((None, None, None, 12, 100)),
+    max_attempts=st.sampled_from((None, None, 2)),
+)
+nodes = st.tuples(
+    st.sampled_from((0, 1, 1)),
+    graph_orders,
+    st.lists(st.tuples(picks, conditions), max_size=3),
+    st.lists(st.tuples(picks, conditions), max_size=1),
+)
+graphs = st.lists(nodes, min_size=2, max_size=6)

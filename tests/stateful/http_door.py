@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -51,7 +52,11 @@ SHOWN = (
     "message",
     "result",
     "schema_version",
+    "key",
+    "failed_by",
+    "depends_on",
 )
+WAITED_FOR = ("id", "condition", "status")
 
 
 class HttpDoor:
@@ -154,17 +159,7 @@ class HttpDoor:
 
     def submit(self, caller: Caller, room: str, job: str, order: Order) -> Accepted:
         """POST the task."""
-        body: dict[str, Any] = {
-            "payload": dict(order.payload),
-            "priority": order.priority,
-            "max_attempts": order.max_attempts,
-            "timeout_seconds": order.timeout,
-            "id": order.id,
-        }
-        now = self.queue.run(lambda tx: tx.now)
-        for name, span in (("run_at", order.run_in), ("expires_at", order.expires_in)):
-            if span is not None:
-                body[name] = format_time(now + span * MICROSECONDS)
+        body = self._body(order)
         headers = {} if order.key is None else {"Idempotency-Key": order.key}
         path = f"/rooms/{room}/tasks/{quote(job, safe='')}"
         answer = self._ask(caller, "POST", path, body, headers=headers)
@@ -172,6 +167,40 @@ class HttpDoor:
         task = _task(answer.json())
         assert answer.headers["Location"] == f"{PREFIX}/tasks/{task['id']}"
         return Accepted(task, replayed)
+
+    def _body(self, order: Order) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "payload": dict(order.payload),
+            "priority": order.priority,
+            "max_attempts": order.max_attempts,
+            "timeout_seconds": order.timeout,
+            "id": order.id,
+            "depends_on": [{"id": each, "condition": how} for each, how in order.depends_on],
+            "parent": order.parent,
+        }
+        now = self.queue.run(lambda tx: tx.now)
+        for name, span in (("run_at", order.run_in), ("expires_at", order.expires_in)):
+            if span is not None:
+                body[name] = format_time(now + span * MICROSECONDS)
+        return body
+
+    def submit_many(
+        self, caller: Caller, room: str, wanted: Sequence[tuple[str, Order]], key: str | None
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """POST them in one body; the plain word for a dependency where the condition is usual."""
+        tasks = []
+        for job, order in wanted:
+            body = self._body(order)
+            body["depends_on"] = [
+                each["id"] if each["condition"] == "afterok" else each
+                for each in body["depends_on"]
+            ]
+            tasks.append({**body, "job": job, "key": order.label})
+        headers = {} if key is None else {"Idempotency-Key": key}
+        path = f"/rooms/{room}/tasks"
+        answer = self._ask(caller, "POST", path, {"tasks": tasks}, headers=headers)
+        replayed = answer.headers.get("Idempotency-Replayed") == "true"
+        return [_task(task) for task in answer.json()["items"]], replayed
 
     def claim(
         self,
@@ -196,6 +225,12 @@ class HttpDoor:
     def retry(self, caller: Caller, task_id: str) -> dict[str, Any]:
         """POST the retry."""
         return _task(self._ask(caller, "POST", f"/tasks/{task_id}/retry").json())
+
+    def would_change(self, caller: Caller, task_id: str) -> list[str]:
+        """POST the retry as a dry run."""
+        path = f"/tasks/{task_id}/retry?dry_run=true"
+        ids: list[str] = self._ask(caller, "POST", path).json()["tasks"]
+        return ids
 
     def task(self, caller: Caller, task_id: str) -> dict[str, Any]:
         """GET the task."""
@@ -244,4 +279,5 @@ class HttpDoor:
 
 
 def _task(document: dict[str, Any]) -> dict[str, Any]:
-    return {name: document[name] for name in SHOWN}
+    waiting = [{name: each[name] for name in WAITED_FOR} for each in document["waiting_on"]]
+    return {**{name: document[name] for name in SHOWN}, "waiting_on": waiting}

@@ -19,6 +19,7 @@ from draws import (
     rooms,
     statuses,
 )
+from graph_rules import GraphRules
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from model import (
@@ -27,12 +28,11 @@ from model import (
     Word,
     check_room,
 )
-from task_rules import TaskRules
 
 from jobroom.domain.records import Caller
 
 
-class QueueMachine(TaskRules):
+class QueueMachine(GraphRules):
     """Rules are what clients, time and operators do; each is predicted before it is done."""
 
     @rule(seconds=st.sampled_from(SPANS))
@@ -149,7 +149,7 @@ class QueueMachine(TaskRules):
         filters = asked._asdict()
         room = filters.pop("room")
         done = self.both(
-            lambda: ends.list_tasks(self.state, caller, room, **filters),
+            lambda: work.list_tasks(self.state, caller, room, **filters),
             lambda: self.door.tasks(caller, asked, limit=limit, cursor=cursor),
         )
         if done is None:

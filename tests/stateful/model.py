@@ -1,9 +1,9 @@
 """What the queue should hold, as plain records: the state that the model's rules work on.
 
-The rules are in ``model_work`` (jobs, workers, submit, claim) and ``model_ends`` (reports, loss,
-sweep). They were written from the contract, not from the queue's code. Time is whole seconds that
-pass only when a test says so; every span below leaves a remainder when divided by ``TICK``, so the
-milliseconds that really pass never decide.
+The rules are in ``model_work`` (jobs, workers, claim), ``model_submit``, ``model_ends`` (reports,
+loss, sweep) and ``model_graph`` (dependencies, retry). They were written from the contract, not
+from the queue's code. Time is whole seconds that pass only when a test says so; every span below
+leaves a remainder when divided by ``TICK``, so the milliseconds that really pass never decide.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
+
+from model_edges import Need, settle, view_of_needs
 
 from jobroom.domain.records import Caller
 
@@ -101,7 +103,10 @@ class ModelWorker:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a submission says; ``run_in`` and ``expires_in`` count from now."""
+    """What a submission says; ``run_in`` and ``expires_in`` count from now.
+
+    ``depends_on`` pairs ids, or labels of the same request, with conditions.
+    """
 
     payload: tuple[tuple[str, Any], ...] = ()
     priority: int = 0
@@ -111,6 +116,9 @@ class Order:
     timeout: int | None = None
     id: str | None = None
     key: str | None = None
+    label: str | None = None
+    depends_on: tuple[tuple[str, str], ...] = ()
+    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,10 @@ class Word:
 
 @dataclass(eq=False, slots=True)
 class ModelTask:
-    """A task; ``seq`` is the order of submission, ``id`` what the queue called it."""
+    """A task; ``seq`` is the order of submission, ``id`` what the queue called it.
+
+    ``blame``: the dependencies that it may have failed for, with the words for it.
+    """
 
     seq: int
     job: ModelJob
@@ -156,6 +167,8 @@ class ModelTask:
     result: Any = None
     progress: float | None = None
     message: str | None = None
+    needs: dict[str, Need] = field(default_factory=dict)
+    blame: dict[str, str] = field(default_factory=dict)
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -210,7 +223,7 @@ class State:
     def is_expired(self, task: ModelTask) -> bool:
         """Whether it waits past its ``expires_at``."""
         late = task.expires_at is not None and task.expires_at <= self.now
-        return late and task.status == "pending"
+        return late and task.status in {"pending", "blocked"}
 
     def is_alive(self, worker: ModelWorker) -> bool:
         """Whether the worker was heard of within the timeout."""
@@ -226,7 +239,12 @@ class State:
         return not active and all(t.is_terminal for t in self.tasks if t.job is job)
 
     def end(self, task: ModelTask, status: str, error: str | None) -> None:
-        """Move a task to a terminal status; from now on its retention counts."""
+        """Move a task to a terminal status, and let those that wait for it go on or fail."""
+        self.finish(task, status, error)
+        settle(self)
+
+    def finish(self, task: ModelTask, status: str, error: str | None) -> None:
+        """Move this one to a terminal status; from now on its retention counts."""
         task.status, task.error = status, error
         ttl = task.job.policy.result_ttl
         task.due = self.now + (RETENTION if ttl is None else ttl)
@@ -259,6 +277,8 @@ class State:
             "message": task.message,
             "result": task.result,
             "schema_version": task.schema_version,
+            "key": task.order.label,
+            **view_of_needs(self, task),
         }
 
 

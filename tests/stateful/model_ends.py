@@ -1,4 +1,4 @@
-"""The model's rules for reports, cancelling, retrying, losing workers, the sweep, and lists."""
+"""The model's rules for reports, cancelling, losing workers, and the sweep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from model import (
     Said,
     State,
     Word,
-    check_room,
     refuse,
 )
 
@@ -194,23 +193,6 @@ def _hand_back(state: State, task: ModelTask) -> None:
     state.put_back(task)
 
 
-def retry(state: State, caller: Caller, task_id: str) -> ModelTask:
-    """Failed or cancelled, back to pending; ``attempt`` goes on, ``starts`` begins again."""
-    task = find_task(state, caller, task_id)
-    if task.creator != caller.identity and not (caller.is_admin and caller.sees(task.room)):
-        refuse("forbidden")
-    if task.status not in {"failed", "cancelled"}:
-        refuse("invalid-task-transition")
-    state.put_back(task)
-    task.job.hidden = False
-    task.ready = task.run_at is None or task.run_at <= state.now
-    task.starts = task.idle = 0
-    task.error = task.progress = task.message = None
-    if task.expires_at is not None and task.expires_at <= state.now:
-        task.expires_at = None
-    return task
-
-
 # --- losing, and the sweep ------------------------------------------------------------------
 
 
@@ -255,6 +237,7 @@ def sweep(state: State) -> dict[str, int | bool]:
     orphans = [job for job in state.jobs.values() if not job.hidden and state.is_orphan(job)]
     for job in orphans:
         job.hidden = True
+    counts["stuck_tasks"] = 0  # our own statements leave none
     return {**counts, "hidden_jobs": len(orphans), "removed_tasks": _remove_old(state)}
 
 
@@ -291,9 +274,13 @@ def _end_overdue(state: State, counts: dict[str, int | bool]) -> None:
             back = take_away(state, task, "timed out")
             counts["timed_out_tasks"] += 1
             counts["requeued_tasks" if back else "failed_tasks"] += 1
-        elif state.is_expired(task):
-            expire(state, task)
-            counts["expired_tasks"] += 1
+    for status in ("pending", "blocked"):
+        expired = [t for t in state.tasks if t.status == status and state.is_expired(t)]
+        for task in sorted(expired, key=lambda task: (task.expires_at, task.seq)):
+            # The end of another one may have failed it, or let it go on until the next sweep.
+            if task.status == status:
+                expire(state, task)
+                counts["expired_tasks"] += 1
 
 
 def expire(state: State, task: ModelTask) -> None:
@@ -316,32 +303,3 @@ def _remove_old(state: State) -> int:
         state.removed.append(task)
     state.keys = {key: task for key, task in state.keys.items() if task not in old}
     return len(old)
-
-
-# --- lists ----------------------------------------------------------------------------------
-
-
-def list_tasks(
-    state: State,
-    caller: Caller,
-    room: str,
-    *,
-    job: str | None,
-    statuses: tuple[str, ...],
-    created_by_id: str | None,
-) -> list[ModelTask]:
-    """The tasks submitted in a room that fit the filters, newest first."""
-    check_room(caller, room)
-    if room == "@global" and not caller.is_admin:
-        refuse("forbidden")
-    if job is not None and (job not in state.jobs or state.jobs[job].room not in (room, "@global")):
-        refuse("job-not-found")
-    found = [
-        task
-        for task in state.tasks
-        if task.room == room
-        and job in (None, task.job.full_name)
-        and (not statuses or task.status in statuses)
-        and created_by_id in (None, task.creator)
-    ]
-    return found[::-1]

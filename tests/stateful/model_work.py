@@ -1,4 +1,4 @@
-"""The model's rules for jobs, workers, submissions and claims."""
+"""The model's rules for jobs, workers, claims and lists."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from typing import NamedTuple
 from model import (
     GLOBAL,
     IDLE_CLAIMS,
-    KEY_LIFE,
     NOTICE_LIFE,
     OPEN,
     ModelJob,
     ModelTask,
     ModelWorker,
-    Order,
     Policy,
-    Refusal,
     Said,
     State,
     check_room,
     refuse,
 )
-from model_ends import begin, lose
+from model_ends import begin, expire, lose
 
 from jobroom.domain.records import Caller
 
@@ -32,13 +29,6 @@ class Registered(NamedTuple):
     job: ModelJob
     worker: ModelWorker
     created: bool
-
-
-class Submitted(NamedTuple):
-    """The task, and whether an earlier request had made it."""
-
-    task: ModelTask
-    replayed: bool
 
 
 # --- workers --------------------------------------------------------------------------------
@@ -167,81 +157,6 @@ def live_workers(state: State, job: ModelJob) -> list[str]:
     return sorted(w for w in job.links if state.is_alive(state.workers[w]))
 
 
-# --- submit ---------------------------------------------------------------------------------
-
-
-def submit(state: State, caller: Caller, room: str, full_name: str, order: Order) -> Submitted:
-    """Add a task, once per idempotency key and client-chosen id."""
-    job = find_job(state, caller, room, full_name)
-    is_forbidden = room == GLOBAL and not caller.is_admin
-    unfit = job.schema != OPEN and isinstance(dict(order.payload).get("n"), str)
-    known = _known(state, caller, room, full_name, order)
-    if unfit:
-        also = known.slugs if isinstance(known, Refusal) else ()
-        # A repeat of a request that fitted an older schema is still a repeat.
-        if not isinstance(known, ModelTask):
-            refuse("payload-invalid", *also, *(["forbidden"] if is_forbidden else []))
-    if is_forbidden:
-        refuse("forbidden")
-    if isinstance(known, Refusal):
-        raise known
-    if known is not None:
-        job.maybe_hidden = job.hidden  # a repeat submits nothing, and may list the job again
-        return Submitted(known, replayed=True)
-    job.hidden = False
-    task = _new_task(state, caller, room, job, order)
-    state.tasks.append(task)
-    if order.key is not None:
-        state.keys[caller.identity, order.key] = task
-    return Submitted(task, replayed=False)
-
-
-def _known(
-    state: State, caller: Caller, room: str, full_name: str, order: Order
-) -> ModelTask | Refusal | None:
-    request = (room, full_name, order)
-    found = state.keys.get((caller.identity, order.key or ""))
-    if found is not None and state.now - found.created < KEY_LIFE:
-        same = (found.room, found.job.full_name, found.order) == request
-        return found if same else Refusal("idempotency-key-reused")
-    for task in state.tasks:
-        if order.id is not None and task.order.id == order.id:
-            same = (task.room, task.job.full_name, task.order) == request
-            return task if same and task.creator == caller.identity else Refusal("task-exists")
-    return None
-
-
-def _new_task(state: State, caller: Caller, room: str, job: ModelJob, order: Order) -> ModelTask:
-    state.count += 1
-    return ModelTask(
-        seq=state.count,
-        job=job,
-        room=room,
-        creator=caller.identity,
-        order=order,
-        created=state.now,
-        run_at=None if order.run_in is None else state.now + order.run_in,
-        expires_at=None if order.expires_in is None else state.now + order.expires_in,
-        max_attempts=order.max_attempts or job.policy.attempts(),
-        timeout=job.policy.timeout if order.timeout is None else order.timeout,
-        turn=_take_turn(state, job, room, order.priority),
-        ready=order.run_in is None or order.run_in <= 0,
-        schema_version=job.schema_version,
-    )
-
-
-def _take_turn(state: State, job: ModelJob, room: str, priority: int) -> int:
-    """Start-time fair queueing, inside one job and one priority (rules, *Claim*)."""
-    if job.policy.order != "fair":
-        return 0
-    line = [task.turn for task in state.in_line(job) if task.order.priority == priority]
-    nexts = [turn for (at, _), turn in job.next_turn.items() if at == priority]
-    now_served = line[0] if line else max(nexts, default=0)
-    turn = max(now_served, job.next_turn.get((priority, room), 0))
-    job.next_turn[priority, room] = turn + 1
-    return turn
-
-
 # --- claim ----------------------------------------------------------------------------------
 
 
@@ -265,7 +180,12 @@ def claim(
         due = task.status == "pending" and task.run_at is not None and task.run_at <= state.now
         task.ready = task.ready or (due and task.job in jobs)
     claimed: list[ModelTask] = []
-    while len(claimed) < limit and (best := _best(state, jobs)) is not None:
+    while len(claimed) < limit and (heads := _heads(state, jobs)):
+        best = heads[0]
+        if state.is_expired(best):
+            for head in filter(state.is_expired, heads):
+                expire(state, head)
+            continue
         if best.idle >= IDLE_CLAIMS and not start:
             state.end(best, "failed", Said("never started"))
             continue
@@ -274,11 +194,11 @@ def claim(
     return claimed
 
 
-def _best(state: State, jobs: list[ModelJob]) -> ModelTask | None:
+def _heads(state: State, jobs: list[ModelJob]) -> list[ModelTask]:
     """Between jobs heads are compared by priority, then by sequence, also for fair jobs."""
-    lines = [[t for t in state.in_line(job) if not state.is_expired(t)] for job in jobs]
-    heads = [line[0] for line in lines if line]
-    return min(heads, key=lambda task: (-task.order.priority, task.seq), default=None)
+    lines = (state.in_line(job) for job in jobs)
+    heads = (line[0] for line in lines if line)
+    return sorted(heads, key=lambda task: (-task.order.priority, task.seq))
 
 
 def _give(
@@ -295,3 +215,32 @@ def _give(
     claim_timeout = task.job.policy.claim_timeout
     limit = task.timeout if claim_timeout is None else claim_timeout
     task.due = None if limit is None else state.now + limit
+
+
+# --- lists ----------------------------------------------------------------------------------
+
+
+def list_tasks(
+    state: State,
+    caller: Caller,
+    room: str,
+    *,
+    job: str | None,
+    statuses: tuple[str, ...],
+    created_by_id: str | None,
+) -> list[ModelTask]:
+    """The tasks submitted in a room that fit the filters, newest first."""
+    check_room(caller, room)
+    if room == "@global" and not caller.is_admin:
+        refuse("forbidden")
+    if job is not None and (job not in state.jobs or state.jobs[job].room not in (room, "@global")):
+        refuse("job-not-found")
+    found = [
+        task
+        for task in state.tasks
+        if task.room == room
+        and job in (None, task.job.full_name)
+        and (not statuses or task.status in statuses)
+        and created_by_id in (None, task.creator)
+    ]
+    return found[::-1]

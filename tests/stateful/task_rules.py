@@ -6,6 +6,8 @@ import dataclasses
 from typing import Any
 
 import model_ends as ends
+import model_graph as graph
+import model_submit as submitting
 import model_work as work
 from comparison import same
 from crew_rules import CrewRules
@@ -28,6 +30,7 @@ from model import (
     Order,
     Word,
 )
+from model_edges import rename
 
 from jobroom.domain.records import Caller
 
@@ -40,7 +43,7 @@ class TaskRules(CrewRules):
         """A task for a job, maybe with a key or an id that came before."""
         caller, name = CALLERS[identity], NAMES[number]
         done = self.both(
-            lambda: work.submit(self.state, caller, room, name, order),
+            lambda: submitting.submit(self.state, caller, room, name, order),
             lambda: self.door.submit(caller, room, name, order),
         )
         if order.key or order.id:
@@ -65,10 +68,10 @@ class TaskRules(CrewRules):
         self.submit(identity, room, number, order)
         self.named.pop()
 
-    def _accept(self, wanted: work.Submitted, got: Accepted) -> None:
+    def _accept(self, wanted: submitting.Submitted, got: Accepted) -> None:
         if not wanted.replayed:
-            wanted.task.id = got.task["id"]
-            assert wanted.task.id not in self.seen
+            assert got.task["id"] not in self.seen
+            rename(self.state, wanted.task, got.task["id"])
         same(got.replayed, wanted.replayed)
         self._settle_hidden()
         self.agree(wanted.task, got.task)
@@ -154,7 +157,8 @@ class TaskRules(CrewRules):
         expired = [task for task in self.state.tasks if self.state.is_expired(task)]
         found = self.door.stored() if expired else {}
         for task in expired:
-            if found[task.id]["status"] == "failed":
+            told = found[task.id]
+            if (told["status"], told["failed_by"]) == ("failed", None):
                 ends.expire(self.state, task)
 
     @rule(pick=picks, who=picks, fence=fences, names_worker=picks)
@@ -247,10 +251,26 @@ class TaskRules(CrewRules):
         task = self.a_task(pick, lambda task: task.status in {"failed", "cancelled"})
         assert task is not None
         caller = self.someone(task.creator, who)
+        self._retry(caller, task)
+
+    def _retry(self, caller: Caller, task: ModelTask) -> None:
+        """What the dry run lists is what happens, and where that is refused so is the retry."""
+        listed = self.both(
+            lambda: graph.would_change(self.state, caller, task.id),
+            lambda: self.door.would_change(caller, task.id),
+        )
+        before = self.door.stored()
         done = self.both(
-            lambda: ends.retry(self.state, caller, task.id),
+            lambda: graph.retry(self.state, caller, task.id),
             lambda: self.door.retry(caller, task.id),
         )
-        if done:
-            self.agree(*done)
-            self.retried.add(task.id)
+        same(listed is None, done is None)
+        if listed and done:
+            same(sorted(listed[1]), sorted(listed[0]))
+            same(listed[1][0], task.id)
+            (wanted, touched), seen = done
+            self.agree(wanted, seen)
+            self.retried.update(touched)
+            found = self.door.stored()
+            moved = [each for each in found if found[each]["status"] != before[each]["status"]]
+            same(sorted(moved), sorted(listed[1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from doors import CoreDoor
+from core_door import CoreDoor
 from draws import profile
 from hypothesis.stateful import run_state_machine_as_test
 from machine import driving

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from doors import CoreDoor, DoorError
+from breaking import Break, python, sql
+from core_door import CoreDoor
+from doors import DoorError
 from draws import BITE
 from hypothesis.stateful import run_state_machine_as_test
 from machine import driving
@@ -17,8 +18,6 @@ from jobroom.service import access, losing, submission, sweeping
 from jobroom.service.use_case import writes
 from jobroom.store import claims, jobs, lists, notices, reports, tasks, workers
 from jobroom.store.statement import Statement
-
-Break = Callable[[pytest.MonkeyPatch], None]
 
 BY_HOLDER = (
     reports.START,
@@ -40,51 +39,6 @@ OWNER = (
 )
 FENCE = "(:attempt_sent IS NULL OR task.attempt = :attempt_sent)"
 UNFINISHED = "task.status IN ('blocked', 'pending', 'claimed', 'running')"
-
-
-class Rewritten:
-    """An SQL expression whose compiled text has one part replaced."""
-
-    def __init__(self, element: Any, old: str, new: str) -> None:
-        self._element, self._old, self._new = element, old, new
-
-    def compile(self, **options: Any) -> RewrittenText:
-        """The text with the replacement, which must change something."""
-        compiled = self._element.compile(**options)
-        text = " ".join(str(compiled).split())
-        if self._old not in text:
-            # No AssertionError: that would look like a mutation that was caught.
-            message = f"no {self._old!r} in {text!r}"
-            raise LookupError(message)
-        return RewrittenText(text.replace(self._old, self._new), compiled.params)
-
-
-@dataclass(frozen=True)
-class RewrittenText:
-    """What a statement needs of a compiled expression."""
-
-    text: str
-    params: dict[str, Any]
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def sql(statements: Iterable[Statement], old: str, new: str = "1 = 1") -> Break:
-    """Replace a part of the statements' text."""
-
-    def apply(monkeypatch: pytest.MonkeyPatch) -> None:
-        for statement in statements:
-            broken = {"": Rewritten(statement._elements[""], old, new)}
-            monkeypatch.setattr(statement, "_elements", broken)
-            monkeypatch.setattr(statement, "_compiled", {})
-
-    return apply
-
-
-def python(module: object, name: str, replacement: object) -> Break:
-    """Replace a function or a figure."""
-    return lambda monkeypatch: monkeypatch.setattr(module, name, replacement)
 
 
 def _any_request_is_a_repeat(tx: Any, caller: Any, new: Any) -> submission.Submitted | None:

@@ -24,9 +24,10 @@ ROWS = {
     "worker": "INSERT INTO worker VALUES ('w', 'alice', 'instance', 'active', NULL, 1, 1)",
     "worker_job_link": "INSERT INTO worker_job_link VALUES ('w', 1)",
     "task": "INSERT INTO task (id, job_seq, room_id, created_by_id, status, ready, priority, turn,"
-    " payload, schema_version, created_at, attempt, starts, idle_claims, max_attempts, version,"
-    " idempotency_key) VALUES ('t', 1, 'r', 'alice', 'pending', 1, 0, 0, '{}', 1, 1, 0, 0, 0, 1,"
-    " 1, 'k')",
+    " payload, schema_version, created_at, attempt, starts, idle_claims, max_attempts,"
+    " has_dependencies, has_dependents, version, idempotency_key)"
+    " VALUES ('t', 1, 'r', 'alice', 'pending', 1, 0, 0, '{}', 1, 1, 0, 0, 0, 1, 0, 0, 1, 'k')",
+    "edge": "INSERT INTO edge SELECT 'd', seq, 'afterok', 'waiting', NULL FROM task",
     "fair_turn": "INSERT INTO fair_turn VALUES (1, 0, 'r', 1)",
     "notice": "INSERT INTO notice VALUES ('w', 't', 1)",
     "queue_state": "INSERT INTO queue_state VALUES ('s', 1)",
@@ -55,6 +56,8 @@ def filled(queue: JobQueue) -> JobQueue:
         ("UPDATE task SET status = 'claimed'", "ck_task_held"),
         ("UPDATE task SET status = 'running'", "ck_task_held"),
         ("UPDATE task SET ready = 2", "ck_task_ready"),
+        ("UPDATE edge SET condition = 'after'", "ck_edge_condition"),
+        ("UPDATE edge SET state = 'done'", "ck_edge_state"),
     ],
 )
 def test_a_check_refuses(filled: JobQueue, statement: str, constraint: str) -> None:
@@ -85,6 +88,7 @@ def test_every_check_of_the_schema_is_tried_above() -> None:
         (ROWS["job_schema"], "job_schema", "pk_job_schema"),
         (ROWS["fair_turn"], "fair_turn", "pk_fair_turn"),
         (ROWS["notice"], "notice", "pk_notice"),
+        (ROWS["edge"], "edge", "pk_edge"),
     ],
 )
 def test_a_key_refuses(filled: JobQueue, statement: str, column: str, name: str) -> None:
@@ -101,6 +105,7 @@ def test_a_key_refuses(filled: JobQueue, statement: str, column: str, name: str)
         "UPDATE worker_job_link SET job_seq = 9",
         "UPDATE job_schema SET job_seq = 9",
         "UPDATE fair_turn SET job_seq = 9",
+        "UPDATE edge SET dependent_seq = 9",
         "DELETE FROM job",
     ],
 )
@@ -112,6 +117,12 @@ def test_a_reference_refuses(filled: JobQueue, statement: str) -> None:
 def test_the_links_of_a_worker_go_with_it(filled: JobQueue) -> None:
     tables.write(filled, "DELETE FROM worker")
     assert tables.read(filled, "SELECT count(*) FROM worker_job_link") == [(0,)]
+
+
+def test_what_a_task_depends_on_goes_with_it(filled: JobQueue) -> None:
+    """The other end may name a task that is not there, or no more."""
+    tables.write(filled, "DELETE FROM task")
+    assert tables.read(filled, "SELECT count(*) FROM edge") == [(0,)]
 
 
 def test_every_constraint_and_index_has_a_name() -> None:

@@ -7,7 +7,7 @@ import pytest
 from jobroom.domain.records import Task
 from jobroom.service import claiming, registration, submission
 from jobroom.service.queue import JobQueue
-from jobroom.store import jobs, reports, tasks, workers
+from jobroom.store import jobs, reports, reruns, tasks, workers
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_task_that_is_as_it_was_read_is_failed_once(queue, held) -> None:
 def test_a_task_of_another_version_is_not_retried(queue, held) -> None:
     failed = queue.run(lambda tx: reports.fail(tx, held, error="lost")).task
     older = failed._replace(version=failed.version - 1)
-    assert queue.run(lambda tx: reports.retry(tx, older, ready=True, expires_at=None)) is None
+    assert queue.run(lambda tx: reruns.retry(tx, older, status="pending")) is None
     assert stored(queue, held).status == "failed"
 
 

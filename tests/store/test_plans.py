@@ -14,11 +14,13 @@ from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
 from jobroom.store import (
     claims,
+    edges,
     jobs,
     lists,
     notices,
     outlook,
     overdue,
+    planned,
     reports,
     rosters,
     state,
@@ -102,7 +104,6 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
     "cancel": (reports.CANCEL, [f"sqlite_autoindex_task_1 {BY_ID}"]),
     "end": (reports._END, [BY_SEQ]),
     "requeue": (reports._REQUEUE, [BY_SEQ]),
-    "retry": (reports._RETRY, [BY_SEQ]),
     "get": (tasks._GET, [f"sqlite_autoindex_task_1 {BY_ID}"]),
     "get with its place": (
         tasks._GET_PLACED,
@@ -142,11 +143,48 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
     "drop old notices": (notices._DROP_OLD, ["ix_notice_created (created_at<?)"]),
     "job by name": (jobs._BY_NAME, ["(room_id=? AND category=? AND name=?)"]),
     "workers of a job": (jobs._WORKERS_OF, ["ix_worker_job_link_job (job_seq=?)"]),
-    "hide an orphan": (jobs._HIDE, ["ix_task_job (job_seq=? AND status=?)"]),
-    "orphans": (jobs._ORPHANS, ["ix_task_job (job_seq=? AND status=?)"]),
+    "hide an orphan": (jobs._HIDE, ["ix_task_job (job_seq=? AND status>? AND status<?)"]),
+    "orphans": (jobs._ORPHANS, ["ix_task_job (job_seq=? AND status>? AND status<?)"]),
     "workers of an identity": (rosters._OWN, ["ix_worker_identity (identity=? AND id>?)"]),
     "jobs of a room": (jobs._LIST, ["(room_id=?)"]),
     "state": (state._GET, ["queue_state"]),
+    "settle": (
+        edges._SETTLE,
+        [
+            "edge USING PRIMARY KEY (dependency_id=?)",
+            "way USING PRIMARY KEY (dependency_id=?)",
+            "end_of_way USING INTEGER PRIMARY KEY (rowid=?)",
+        ],
+    ),
+    "fail dependents": (
+        edges._FAIL,
+        [
+            BY_SEQ,
+            "way USING PRIMARY KEY (dependency_id=?)",
+            "ix_edge_dependent (dependent_seq=? AND state=?)",
+        ],
+    ),
+    "set dependents free": (
+        edges._PROMOTE,
+        [
+            BY_SEQ,
+            "way USING PRIMARY KEY (dependency_id=?)",
+            "open USING COVERING INDEX ix_edge_dependent (dependent_seq=? AND state=?)",
+        ],
+    ),
+    "find dependencies": (planned._find(4), [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "expect dependents": (planned._expect(4), [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "add in a graph": (planned._ADD, []),
+    "add in a graph, in turn": (planned._ADD_IN_TURN, ["fair_turn USING"]),
+    "add an edge": (planned._ADD_EDGE, [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "get what was added": (
+        planned._get(4),
+        [
+            f"task USING INDEX sqlite_autoindex_task_1 {BY_ID}",
+            "needed USING INDEX ix_edge_dependent (dependent_seq=?)",
+            f"dependency USING INDEX sqlite_autoindex_task_1 {BY_ID}",
+        ],
+    ),
 }
 for count in (1, len(STATUSES)):
     HOT[f"page, {count} statuses"] = (
@@ -186,7 +224,10 @@ ALLOWED: dict[str, tuple[str, str]] = {
 MARKS = re.compile(
     r"SEARCH (?!.*\((rowid|id)>\?\))|(CORRELATED )?(SCALAR|LIST) SUBQUERY|CO-ROUTINE"
     r"|COMPOUND QUERY|LEFT-MOST SUBQUERY|UNION ALL|MERGE \(UNION ALL\)|LEFT$|RIGHT$"
+    # What one task depends on, found by its index; and what is reached in a graph, step by step.
+    r"|SCAN needs$|SETUP$|RECURSIVE STEP$|MATERIALIZE fallen$|SCAN (ending|breaking|fallen)$"
 )
+EDGES = "CO-ROUTINE needs"
 # A page merges, for each status, the newest rows up to its own LIMIT.
 OF_A_PAGE = re.compile(r"SCAN (anon_\d+|first)|USE TEMP B-TREE FOR ORDER BY")
 
@@ -195,7 +236,7 @@ OF_A_PAGE = re.compile(r"SCAN (anon_\d+|first)|USE TEMP B-TREE FOR ORDER BY")
 def populated(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, empty_database: Path
 ) -> Iterator[JobQueue]:
-    """300 jobs, 60 workers, 6,000 tasks in all states; with the planner's statistics or without."""
+    """300 jobs, 60 workers, 6,000 tasks in all states, 100,000 edges; counted or not."""
     path = tmp_path_factory.mktemp("plans") / "queue.db"
     shutil.copy(empty_database, path)
     with sqlite3.connect(path) as connection:
@@ -226,10 +267,16 @@ def _fill(connection: sqlite3.Connection) -> None:
     connection.executemany(
         "INSERT INTO task (id, job_seq, room_id, created_by_id, status, ready, priority, turn,"
         " payload, schema_version, created_at, run_at, worker_id, completed_at, attempt, starts,"
-        " idle_claims, max_attempts, due_at, idempotency_key, version)"
+        " idle_claims, max_attempts, due_at, idempotency_key, has_dependencies, has_dependents,"
+        " version)"
         " VALUES ('t' || ?1, ?1 % 30 + 1, 'r' || (?1 % 5), 'u' || (?1 % 7), ?2, ?1 % 2, ?1 % 3, 0,"
-        " '{}', 1, ?1, ?1, ?3, ?4, 0, 0, 0, 1, ?1, 'k' || ?1, 1)",
+        " '{}', 1, ?1, ?1, ?3, ?4, 0, 0, 0, 1, ?1, 'k' || ?1, ?1 % 2, 1, 1)",
         [_task(n) for n in range(6000)],
+    )
+    connection.executemany(
+        "INSERT INTO edge SELECT 't' || (?1 * 7 % 6001), seq, 'afterok', ?2, NULL FROM task"
+        " WHERE seq > ?1 * 100",
+        [(n, ("waiting", "met", "broken")[n % 3]) for n in range(1, 45)],
     )
     connection.execute("INSERT INTO notice SELECT worker_id, id, 1 FROM task WHERE worker_id > ''")
     connection.execute("INSERT INTO fair_turn SELECT seq, 0, room_id, 5 FROM job")
@@ -246,7 +293,13 @@ def plan_of(queue: JobQueue, statement: Statement) -> list[str]:
     text = statement.compiled(queue.database.spelling).text
     parameters = (1,) * text.count("?")
     rows = queue.writer._connection.execute(f"EXPLAIN QUERY PLAN {text}", parameters)
-    return [row[3] for row in rows]
+    lines = {row[0]: (row[1], row[3]) for row in rows}
+    # Those of one task are sorted, however the statement comes by the task.
+    return [
+        line
+        for parent, line in lines.values()
+        if line != SORTS or lines.get(parent, ("", ""))[1] != EDGES
+    ]
 
 
 @pytest.mark.parametrize("name", HOT)

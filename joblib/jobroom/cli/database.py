@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jobroom.cli.import_pyantz import import_pyantz
 from jobroom.cli.sentences import one_sentence_errors
 from jobroom.errors import ConfigurationError, StoreUnavailable
 
@@ -31,6 +32,7 @@ ROWS = {
     "job_schema": "job schemas",
     "worker": "workers",
     "worker_job_link": "links of workers",
+    "edge": "dependencies",
     "fair_turn": "fair turns",
     "notice": "notices",
     "queue_state": "notes of sweeps",
@@ -43,6 +45,7 @@ BACKUP_TOOLS = {
 """What backs up a server's database, by the name of its spelling."""
 
 app = typer.Typer(help="The database of the queue.", no_args_is_help=True)
+app.command("import-pyantz")(import_pyantz)
 
 
 @app.command()

@@ -20,6 +20,7 @@ SWEPT = {
     "timed_out_tasks": "tasks timed out",
     "expired_tasks": "tasks expired",
     "hidden_jobs": "orphan jobs hidden",
+    "stuck_tasks": "stuck tasks settled",
     "removed_tasks": "old tasks removed",
 }
 """The counts of a sweep, in words."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -89,6 +89,19 @@ class Api:
         headers = _key(idempotency_key)
         return self._send("POST", path, body=task, patience=CALL, headers=headers, expect="id")
 
+    def submit_all(
+        self,
+        room: str,
+        tasks: Sequence[Mapping[str, Any]],
+        *,
+        idempotency_key: str | None = None,
+    ) -> Json:
+        """Submit tasks in one transaction; repeating them with their key gives the same tasks."""
+        path = path_of("rooms", room, "tasks")
+        headers = _key(idempotency_key)
+        body = {"tasks": list(tasks)}
+        return self._send("POST", path, body=body, patience=CALL, headers=headers, expect="items")
+
     def claim(
         self, worker_id: str, *, request_id: str, wait: int, patience: Patience
     ) -> Json | None:
@@ -117,10 +130,19 @@ class Api:
         path = path_of("tasks", task_id)
         return self._send("PATCH", path, body=changes, patience=patience, expect="id")
 
-    def retry(self, task_id: str) -> Json:
-        """Put a failed or cancelled task back to work."""
-        path = path_of("tasks", task_id, "retry")
-        return self._send("POST", path, patience=CALL, repeatable=False)
+    def retry(self, task_id: str, *, dry_run: bool = False) -> Json:
+        """Put a failed or cancelled task back to work, with what failed because of it.
+
+        ``dry_run``: change nothing, and name the tasks.
+        """
+        path = path_of("tasks", task_id, "retry") + ("?dry_run=true" if dry_run else "")
+        return self._send("POST", path, patience=CALL, repeatable=dry_run)
+
+    def graph(self, task_id: str, *, limit: int = 500, cursor: str | None = None) -> Json:
+        """Return a page of the tasks that a task is connected with, and their edges."""
+        query = f"?limit={limit}" + ("" if cursor is None else f"&cursor={quote(cursor, safe='')}")
+        path = path_of("tasks", task_id, "graph") + query
+        return self._send("GET", path, patience=CALL, expect="items")
 
     def sweep(self) -> Json:
         """Run one sweep now (admins)."""

@@ -8,23 +8,22 @@ import math
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
+from jobroom.client import described
 from jobroom.client import options as job_options
-from jobroom.client import result as results
 from jobroom.client.connection import ApiManager
-from jobroom.client.extension import category_of
 from jobroom.client.options import JobOptions
+from jobroom.client.plan import Dependency, Plan
 from jobroom.client.stream import TaskStream, checked_interval
 from jobroom.client.transport import Json
 from jobroom.client.worker import ProcessWorker
 from jobroom.domain.lifecycle import is_terminal
 from jobroom.domain.names import GLOBAL_ROOM
-from jobroom.errors import JobNotFound, ValidationFailed
 
 SPARE_JOIN_SECONDS = 2.0
 LONGEST_POLL_SECONDS = 20.0
@@ -142,32 +141,69 @@ class JobManager(Mapping[str, type[BaseModel]]):
         expires_at: datetime | None = None,
         max_attempts: int | None = None,
         timeout_seconds: float | None = None,
+        depends_on: Iterable[Dependency] = (),
+        parent: Dependency | None = None,
         **fields: Any,
     ) -> Json:
         """Submit a task and return it as the server shows it.
 
         ``job`` is a full name, a class, or an instance, which is its own payload. The payload
         may be given as keywords too. ``room`` is where the task belongs; without it the job's
-        own room. A lost answer is asked for again with the same idempotency key: one call never
-        makes two tasks.
+        own room. The task waits until all that it ``depends_on`` has completed (or ended
+        otherwise: ``jobroom.when``). Whoever waits for the ``parent``, a task that this process
+        is running, waits for the new one too. A lost answer is asked for again with the same
+        idempotency key: one call never makes two tasks.
         """
-        if room is not None:
-            job_options.check_room(room)
-        full_name, arguments = self._job_and_payload(job, payload, fields, room)
-        options = {
-            "priority": priority or None,
-            "run_at": _instant("run_at", run_at),
-            "expires_at": _instant("expires_at", expires_at),
-            "max_attempts": max_attempts,
-            "timeout_seconds": timeout_seconds,
-        }
-        task = {key: value for key, value in options.items() if value is not None}
-        return self.worker.api.submit(
-            full_name.partition(":")[0] if room is None else room,
-            full_name,
-            {"payload": arguments, **task},
-            idempotency_key=idempotency_key,
+        full_name, task = described.task_of(
+            self.worker.jobs,
+            job,
+            payload,
+            room=room,
+            priority=priority,
+            run_at=run_at,
+            expires_at=expires_at,
+            max_attempts=max_attempts,
+            timeout_seconds=timeout_seconds,
+            depends_on=depends_on,
+            parent=parent,
+            **fields,
         )
+        place = full_name.partition(":")[0] if room is None else room
+        return self.worker.api.submit(place, full_name, task, idempotency_key=idempotency_key)
+
+    def plan(self, *, room: str) -> Plan:
+        """Begin a plan: tasks of a room that depend on one another, submitted all or none.
+
+        ``first = plan.add(Scan(path=...))``, ``plan.add(Fit(), depends_on=[first])``, then
+        ``plan.submit()``, which returns the tasks.
+        """
+        job_options.check_room(room)
+
+        def describe(job: Any, payload: Mapping[str, Any] | None, **said: Any) -> tuple[str, Json]:
+            return described.task_of(self.worker.jobs, job, payload, room=room, **said)
+
+        def send(tasks: list[Json], key: str) -> list[Json]:
+            answer = self.worker.api.submit_all(room, tasks, idempotency_key=key)
+            return list(answer["items"])
+
+        return Plan(describe, send)
+
+    def retry(self, task_id: str, *, dry_run: bool = False) -> Json:
+        """Put a failed or cancelled task back to work, with what failed because of it.
+
+        With ``dry_run`` nothing is changed; ``["tasks"]`` of the answer names them.
+        """
+        return self.worker.api.retry(task_id, dry_run=dry_run)
+
+    def graph(self, task_id: str) -> Json:
+        """Return all tasks that a task is connected with (``items``), and the ``edges``."""
+        whole = self.worker.api.graph(task_id)
+        page = whole
+        while page.get("next_cursor"):
+            page = self.worker.api.graph(task_id, cursor=page["next_cursor"])
+            whole["items"] += page["items"]
+            whole["edges"] += page["edges"]
+        return {**whole, "next_cursor": None}
 
     def wait(self, task_id: str, *, timeout: float | None = None) -> Json:
         """Return the task when it has ended; after ``timeout`` seconds as it is then."""
@@ -180,34 +216,6 @@ class JobManager(Mapping[str, type[BaseModel]]):
                 return task
             # A server that does not hold the request open must not be asked without end.
             time.sleep(max(0.0, min(left, SHORTEST_LOOK_SECONDS) - (time.monotonic() - began)))
-
-    def _job_and_payload(
-        self,
-        job: str | type[BaseModel] | BaseModel,
-        payload: Mapping[str, Any] | None,
-        fields: Mapping[str, Any],
-        room: str | None,
-    ) -> tuple[str, dict[str, Any]]:
-        given = dict(payload or {})
-        if isinstance(job, BaseModel):
-            given, job = {**results.plain(job), **given}, type(job)
-        if not isinstance(job, str):
-            job = self._name_of(job, room)
-        return job, {**given, **fields}
-
-    def _name_of(self, cls: type[BaseModel], room: str | None) -> str:
-        known = {one.room: name for name, one in self.worker.jobs.items() if one.cls is cls}
-        if room is None and len(known) > 1:
-            raise JobNotFound(f"{cls.__name__} is registered in several rooms: name one of them.")
-        # A room sees its own jobs and the global ones.
-        seen = [known[one] for one in (room, GLOBAL_ROOM) if one in known]
-        if room is not None and known and not seen:
-            raise JobNotFound(
-                f"{cls.__name__} is not registered in room {room!r}, only in {', '.join(known)}:"
-                " register it there, or submit it where it is."
-            )
-        names = seen or list(known.values())
-        return names[0] if names else f"{GLOBAL_ROOM}:{category_of(cls)}:{cls.__name__}"
 
     # Going
 
@@ -251,9 +259,3 @@ def _farewell(manager: JobManager) -> Callable[[], None]:
                 there.disconnect()
 
     return disconnect
-
-
-def _instant(name: str, at: datetime | None) -> str | None:
-    if at is not None and at.utcoffset() is None:
-        raise ValidationFailed(f"{name} needs a time zone, as datetime.now(UTC) has one.")
-    return None if at is None else at.isoformat()

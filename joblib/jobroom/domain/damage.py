@@ -14,7 +14,7 @@ _BEYOND = 1 << 59
 _ENDED: dict[str, bool] = {status.value: status in TERMINAL for status in TaskStatus}
 
 _TEXTS = ("id", "room_id", "created_by_id", "status", "payload")
-_TEXTS_OR_NULL = ("worker_id", "message", "error", "result")
+_TEXTS_OR_NULL = ("worker_id", "message", "error", "result", "key", "failed_by")
 _COUNTS = ("turn", "schema_version", "attempt", "starts", "idle_claims", "max_attempts", "version")
 _TIMES = ("created_at",)
 _TIMES_OR_NULL = ("run_at", "expires_at", "claimed_at", "started_at", "completed_at")
@@ -31,7 +31,8 @@ def is_sound(task: Task) -> bool:
     (
         _, task_id, _, room_id, created_by_id, status, _, priority, turn, payload, schema_version,
         created_at, run_at, expires_at, _, _, completed_at, _, attempt, starts,
-        idle_claims, max_attempts, timeout_seconds, _, _, _, _, progress, _, _, _, version,
+        idle_claims, max_attempts, timeout_seconds, _, _, _, _, progress, _, _, _,
+        _, _, _, _, version,
     ) = task
     # fmt: on
     try:

@@ -48,6 +48,28 @@ class JsonObject:
         start, end = self._spans[name]
         return self._text[start:end]
 
+    def source(self, name: str) -> str | None:
+        """As ``raw``; None where the member is absent or null."""
+        return None if self.values.get(name) is None else self.raw(name)
+
+    def objects(self, name: str) -> list[JsonObject]:
+        """The objects of a top-level member that is an array of objects, each with its source."""
+        found: list[JsonObject] = []
+        position, mark = _next(self._text, self._spans[name][0] + 1)
+        while mark == "{":
+            values: dict[str, Any] = {}
+            spans: dict[str, tuple[int, int]] = {}
+            start = position + 1
+            end = _scan_usual(self._text, start, values, spans)
+            if not end:  # an odd name: the whole was read before, so there is no fault
+                values, spans = {}, {}
+                end = _scan_members(self._text, start, values, spans)
+            found.append(JsonObject(values, self._text, spans))
+            position, mark = _next(self._text, end)
+            if mark == ",":
+                position, mark = _next(self._text, position + 1)
+        return found
+
 
 class _Refused(Exception):
     """A hook of the scanner says no; where the scanner stands is known to its caller alone."""

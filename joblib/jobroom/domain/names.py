@@ -13,7 +13,9 @@ from jobroom.domain.jsontext import shown
 from jobroom.errors import FieldError, InvalidCategory, InvalidRoomId, ValidationFailed
 
 GLOBAL_ROOM = "@global"
-RESERVED_ROOMS = frozenset({"@internal", "@local"})
+LOCAL_ROOM = "@local"
+"""The room of the embedded queue: no client registers, submits or claims in it."""
+RESERVED_ROOMS = frozenset({"@internal", LOCAL_ROOM})
 MAX_LENGTH = 255
 
 # U+FFFD is what bytes that are no text become on their way here: two of them would be one name.
@@ -37,7 +39,7 @@ class FullName(NamedTuple):
 
 
 def check_room(room: str) -> None:
-    """Raise ``InvalidRoomId`` unless this is a room that may hold jobs and tasks."""
+    """Raise ``InvalidRoomId`` unless this is a room that clients may keep jobs and tasks in."""
     if room == GLOBAL_ROOM:
         return
     if room in RESERVED_ROOMS:
@@ -89,7 +91,8 @@ def parse_full_name(text: str) -> FullName | None:
     if len(parts) != len(FullName._fields):
         return None
     room, category, name = parts
-    if (room != GLOBAL_ROOM and name_fault(room)) or name_fault(category) or name_fault(name):
+    has_good_room = room in (GLOBAL_ROOM, LOCAL_ROOM) or not name_fault(room)
+    if not has_good_room or name_fault(category) or name_fault(name):
         return None
     return FullName(room, category, name)
 
@@ -120,7 +123,21 @@ def new_uuid7() -> str:
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
     clock = milliseconds << 16 | 0x7000 | (rest << 12) // 1_000_000
     chance = int.from_bytes(os.urandom(8)) & _RANDOM_BITS | _VARIANT
-    text = f"{clock << 64 | chance:032x}"
+    return _hyphened(clock << 64 | chance)
+
+
+def nth_uuid7(first: str, n: int) -> str:
+    """The UUID that stands ``n`` behind another of version 7: one is drawn, many are known by it.
+
+    >>> nth_uuid7("0190163d-8694-739b-aea5-966c26f8ad91", 2)
+    '0190163d-8694-739b-aea5-966c26f8ad93'
+    """
+    value = int(first.replace("-", ""), 16)
+    return _hyphened(value & ~_RANDOM_BITS | (value + n) & _RANDOM_BITS)
+
+
+def _hyphened(value: int) -> str:
+    text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 

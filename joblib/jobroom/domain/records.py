@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from jobroom.domain.names import LOCAL_ROOM
+
 MICROSECONDS = 1_000_000
 KEY_LIFE = 24 * 3600 * MICROSECONDS
 """How long an idempotency key is remembered, by the store's clock (rules, *Idempotency*)."""
@@ -25,8 +27,12 @@ class Caller(NamedTuple):
     rooms: frozenset[str] | None = None
 
     def sees(self, room_id: str) -> bool:
-        """Whether the token reaches this room; it binds admins too (rules, *Who sees what*)."""
-        return self.rooms is None or room_id in self.rooms
+        """Whether the token reaches this room; it binds admins too (rules, *Who sees what*).
+
+        ``@local`` is an admin's alone: what the embedded queue does is no client's business.
+        """
+        is_in_token = self.rooms is None or room_id in self.rooms
+        return is_in_token and (self.is_admin or room_id != LOCAL_ROOM)
 
 
 class Job(NamedTuple):
@@ -90,7 +96,9 @@ class Task(NamedTuple):
     ``seq`` is the order, ``id`` the name, ``attempt`` the fence (one more with each claim),
     ``starts`` what ``max_attempts`` limits, ``idle_claims`` the claims since the last start,
     ``ready`` 0 while a ``run_at`` or a retry delay lies ahead, ``due_at`` when the sweep acts on
-    the row next (expiry, timeout or end of retention, by status), ``version`` the ETag.
+    the row next (expiry, timeout or end of retention, by status), ``key`` the name it was given by
+    who made it, ``has_dependents`` 1 where its end concerns others, ``failed_by`` the id of the
+    dependency for which it failed without having started, ``version`` the ETag.
     """
 
     seq: int
@@ -124,21 +132,36 @@ class Task(NamedTuple):
     message: str | None
     error: str | None
     result: str | None
+    key: str | None
+    has_dependencies: int
+    has_dependents: int
+    failed_by: str | None
+    version: int
+
+
+class Change(NamedTuple):
+    """A task that was written, by what those who wait for one know it by."""
+
+    id: str
     version: int
 
 
 class TaskView(NamedTuple):
     """A task as a reader sees it: the row and what is computed beside it.
 
-    In a list a large payload or result is left out; its size in bytes stands here instead.
+    ``edges`` is JSON: what it depends on, each ``[id, condition, state, name, job name, status]``;
+    None where it depends on nothing. In a list a large payload or result is left out; its size in
+    bytes stands here instead, and of many dependencies how many there are.
     """
 
     task: Task
     job_name: str
+    edges: str | None = None
     lease_expires_at: int | None = None
     queue_position: int | None = None
     payload_bytes: int = 0
     result_bytes: int = 0
+    dependency_count: int = 0
 
 
 class WorkerView(NamedTuple):
@@ -168,4 +191,5 @@ class SweepReport(NamedTuple):
     timed_out_tasks: int = 0
     expired_tasks: int = 0
     hidden_jobs: int = 0
+    stuck_tasks: int = 0
     removed_tasks: int = 0

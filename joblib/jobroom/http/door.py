@@ -84,11 +84,18 @@ class Door:
             self._authenticator = self._open_authenticator()
         return self._authenticator.authenticate(scope)
 
-    def post(self, use_case: UseCase[Any, Any], kwargs: dict[str, Any]) -> Work:
-        """Queue a use case; ``work.future`` gets the result on the running loop."""
+    def post(
+        self, use_case: UseCase[Any, Any], kwargs: dict[str, Any], *, is_long: bool = False
+    ) -> Work:
+        """Queue a use case; ``work.future`` gets the result on the running loop.
+
+        A write that ``is_long`` does not run on the loop, which others wait for.
+        """
         loop = self._enter()
         work = Work(use_case.rule, kwargs, self._writes.mailbox, loop.create_future())
-        if use_case.writes:
+        if is_long:
+            self.queue.writer.post(work)
+        elif use_case.writes:
             self._writes.add(work)
         else:
             self.queue.reader.post(work)

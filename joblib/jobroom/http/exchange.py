@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 from jobroom import wire
 from jobroom.domain import jsontext
 from jobroom.domain.records import Caller
-from jobroom.errors import JobroomError, PayloadTooLarge
+from jobroom.errors import JobroomError, PayloadTooLarge, ValidationFailed
 from jobroom.http import problems, render
 from jobroom.tokens import Identity
 
@@ -118,6 +118,12 @@ class Call:
         self._json = jsontext.parse_object(data)
         return wire.validate(model, self._json.values)
 
+    async def check_no_body(self, instead: str) -> None:
+        """Refuse what would be ignored; an empty object says nothing and is taken."""
+        data = await self._read(self.door.settings.max_body_bytes)
+        if data.strip() not in (b"", b"{}"):
+            raise ValidationFailed(f"This request has no body; {instead}.")
+
     async def _read(self, limit: int) -> bytes:
         """The whole body; 413 as soon as it is known to be over the limit, before it is read."""
         if _is_over(self._first.get(b"content-length", b""), limit):
@@ -139,9 +145,11 @@ class Call:
 
     def raw(self, member: str) -> str | None:
         """The source text of a member of the body; None where it is absent or null."""
-        if self._json is None or self._json.values.get(member) is None:
-            return None
-        return self._json.raw(member)
+        return None if self._json is None else self._json.source(member)
+
+    def objects(self, member: str) -> list[jsontext.JsonObject]:
+        """The objects of a member of the body that is a list of objects, with their sources."""
+        return [] if self._json is None else self._json.objects(member)
 
     def values(self) -> dict[str, Any]:
         """The decoded body."""

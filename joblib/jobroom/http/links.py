@@ -17,6 +17,7 @@ def _of_task(task_id: str) -> tuple[Link, ...]:
         Link("ShowTask", "get_task", "See how it goes, or wait for its end.", named),
         Link("ReportOnTask", "update_task", "Report on it, as the one who holds it.", named),
         Link("CancelTask", "update_task", "Call it off.", named, {"status": "cancelled"}),
+        Link("ShowGraph", "get_graph", "See what it waits for, and what waits for it.", named),
     )
 
 
@@ -47,6 +48,7 @@ OF_A_CLAIM = (
 OF_A_REPORT = _after_the_end(_ID)
 OF_A_TASK = (*_of_task(_ID)[1:], *_after_the_end(_ID))
 OF_A_RETRY = _of_task(_ID)
+OF_A_GRAPH = _next_page("get_graph", task_id="$request.path.task_id")
 OF_A_NEW_WORKER = (
     Link("Heartbeat", "heartbeat", "Keep it alive.", {"worker_id": _ID}),
     Link("RegisterJob", "register_job", "Say what it can do; name it as worker_id.", {}),

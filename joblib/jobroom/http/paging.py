@@ -50,7 +50,7 @@ FILTERS = (
     Query("created_by_id", "Only tasks of this identity."),
 )
 
-KINDS: dict[str, type] = {"tasks": int, "jobs": int, "workers": str}
+KINDS: dict[str, type] = {"tasks": int, "jobs": int, "workers": str, "graph": int}
 """The lists, each with what its cursors go by."""
 
 
@@ -185,6 +185,11 @@ def page_document(
         offset=asked.offset,
         next_cursor=_cursor(kind, key(shown[-1]), {}) if more else None,
     )
+
+
+def cursor_after(kind: str, after: int | str) -> str:
+    """The cursor of a list without filters that goes on behind an item."""
+    return _cursor(kind, after, {})
 
 
 def _cursor(kind: str, after: int | str, filters: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ PROBLEMS: dict[str, ProblemKind] = {
         400,
         "Bad Request",
         "A room id breaks the rule for names, or is reserved.",
-        "PUT /v1/joblib/rooms/@internal/jobs: @internal and @local are kept for later use.",
+        "PUT /v1/joblib/rooms/@internal/jobs: @internal and @local are reserved.",
         "Use 1 to 255 characters without control characters, '/', ':' or '@', and no space at"
         " either end; or '@global' where every room is meant.",
     ),

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 import orjson
 
 from jobroom.domain import damage, jsontext
+from jobroom.domain.graph import EdgeState
+from jobroom.domain.lifecycle import TaskStatus
 from jobroom.domain.records import JobView, SweepReport, Task, TaskView, WorkerView
 from jobroom.domain.timetext import format_time
 
@@ -68,12 +70,15 @@ def _checked_document(view: TaskView, *, in_list: bool) -> Document:
     if in_list:
         document["error"] = _shortened(task.error)
         document["message"] = _shortened(task.message)
+        if view.dependency_count > len(document["depends_on"]):
+            document["dependency_count"] = view.dependency_count
     return document
 
 
 def sound_document(view: TaskView) -> Document:
     """A task that was just submitted or claimed: it is known to be whole, and has no result."""
     task = view.task
+    depends_on, waiting_on = _dependencies(view)
     return {
         "id": task.id,
         "job_name": view.job_name,
@@ -97,11 +102,39 @@ def sound_document(view: TaskView) -> Document:
         "progress": task.progress,
         "message": task.message,
         "result": None,
-        "depends_on": [],
-        "waiting_on": [],
+        "depends_on": depends_on,
+        "waiting_on": waiting_on,
         "lease_expires_at": format_time(view.lease_expires_at),
         "schema_version": task.schema_version,
         "timeout_seconds": task.timeout_seconds,
+        "key": task.key,
+        "failed_by": task.failed_by,
+    }
+
+
+def _dependencies(view: TaskView) -> tuple[list[str], list[Document]]:
+    """What a task depends on, and while it is blocked, what of that it still waits for."""
+    if view.edges is None:
+        return [], []
+    try:
+        edges = sorted(map(_edge, orjson.loads(view.edges)), key=lambda each: str(each[1]["id"]))
+    except (TypeError, ValueError):
+        return [], []  # somebody else has written to the tables
+    waiting = edges if view.task.status == TaskStatus.BLOCKED else []
+    return (
+        [document["id"] for _, document in edges],
+        [document for state, document in waiting if state == EdgeState.WAITING],
+    )
+
+
+def _edge(edge: list[Any]) -> tuple[str, Document]:
+    task_id, condition, state, key, job_name, status = edge
+    return state, {
+        "id": task_id,
+        "key": key,
+        "job_name": job_name,
+        "status": status,
+        "condition": condition,
     }
 
 

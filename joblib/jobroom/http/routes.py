@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobroom import wire
-from jobroom.http import jobs, links, paging, service, tasks, workers
+from jobroom.http import bulk, graph, jobs, links, paging, service, tasks, workers
 from jobroom.http.routespec import Query, RouteSpec
 
 BASE = "/v1/joblib"
@@ -33,6 +33,9 @@ ROUTES: tuple[RouteSpec, ...] = (
             "payload-invalid",
             "idempotency-key-reused",
             "task-exists",
+            "dependency-not-found",
+            "dependency-cycle",
+            "invalid-task-transition",
         ),
     ),
     RouteSpec(
@@ -201,6 +204,30 @@ ROUTES: tuple[RouteSpec, ...] = (
         problems=("not-found", "invalid-room-id", "job-not-found", "forbidden"),
     ),
     RouteSpec(
+        "POST",
+        f"{ROOM}/tasks",
+        "submit_tasks",
+        "Submit tasks that may depend on one another",
+        "tasks",
+        {202: wire.BulkBody},
+        endpoint=bulk.submit_tasks,
+        request=wire.SubmitTasks,
+        headers=("Idempotency-Key",),
+        answer_headers=("Retry-After", "Idempotency-Replayed"),
+        problems=(
+            "not-found",
+            "invalid-room-id",
+            "forbidden",
+            "job-not-found",
+            "payload-invalid",
+            "idempotency-key-reused",
+            "task-exists",
+            "dependency-not-found",
+            "dependency-cycle",
+            "invalid-task-transition",
+        ),
+    ),
+    RouteSpec(
         "GET",
         f"{TASK}/result",
         "get_result",
@@ -209,6 +236,18 @@ ROUTES: tuple[RouteSpec, ...] = (
         {200: "application/json"},
         endpoint=tasks.get_result,
         problems=("task-not-found", "not-found"),
+    ),
+    RouteSpec(
+        "GET",
+        f"{TASK}/graph",
+        "get_graph",
+        "Show what is joined to a task by dependencies",
+        "tasks",
+        {200: wire.TaskGraph},
+        endpoint=graph.get_graph,
+        links=links.OF_A_GRAPH,
+        query=paging.PARAMETERS,
+        problems=("task-not-found",),
     ),
     RouteSpec(
         "POST",
@@ -222,7 +261,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         query=(
             Query(
                 "dry_run",
-                "Only list what would run again.",
+                "Only list the tasks whose status would change.",
                 {"type": "boolean", "default": False},
             ),
         ),

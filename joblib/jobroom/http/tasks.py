@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -13,7 +14,7 @@ from jobroom.domain.lifecycle import is_terminal
 from jobroom.errors import NotFound, PayloadInvalid, StoreUnavailable, ValidationFailed
 from jobroom.http import longpoll, paging, render
 from jobroom.http.exchange import JSON, Call, Reply, reply
-from jobroom.service import access, claiming, reading, registration, reporting, submission
+from jobroom.service import access, claiming, reading, registration, reporting, retrying, submission
 from jobroom.service import workers as crew
 
 if TYPE_CHECKING:
@@ -33,15 +34,13 @@ async def submit_task(call: Call) -> Reply:
     new = _new_task(call, body)
     access.check_room(call.caller, room_id)
     for _ in range(TRIES):
-        job = call.door.jobs.get(full_name)
-        if job is None or job.room_id not in (room_id, names.GLOBAL_ROOM):
-            job = await _find_job(call, room_id, full_name)
+        job = await known_job(call, room_id, full_name)
         try:
             if job.validate:
                 await _check_payload(call, job, new.payload)
         except PayloadInvalid:
             # Another process may have replaced the schema: what is remembered must not refuse.
-            if (await _find_job(call, room_id, full_name)).version == job.version:
+            if (await find_job(call, room_id, full_name)).version == job.version:
                 if known := await _find_repeat(call, new):
                     return _accepted(call, known)
                 raise
@@ -72,6 +71,8 @@ def _new_task(call: Call, body: wire.SubmitTask) -> submission.NewTask:
         id=body.id,
         idempotency_key=key,
         fingerprint=fingerprint,
+        depends_on=tuple((each.id, each.condition.value) for each in body.depends_on),
+        parent=body.parent,
     )
 
 
@@ -83,7 +84,16 @@ def idempotency_key(call: Call) -> str | None:
     return key
 
 
-async def _find_job(call: Call, room_id: str, full_name: str) -> Job:
+async def known_job(call: Call, room_id: str, full_name: str) -> Job:
+    """A job that the room sees, as it was when it was last read."""
+    job = call.door.jobs.get(full_name)
+    if job is None or job.room_id not in (room_id, names.GLOBAL_ROOM):
+        job = await find_job(call, room_id, full_name)
+    return job
+
+
+async def find_job(call: Call, room_id: str, full_name: str) -> Job:
+    """A job that the room sees, read now."""
     job: Job = await call.run(
         registration.find_job, caller=call.caller, room_id=room_id, full_name=full_name
     )
@@ -173,15 +183,21 @@ async def _withdraw(call: Call, work: Work) -> None:
     if work.future.exception() is not None:
         return
     claimed = work.future.result()
-    if claimed:
-        started = bool(work.kwargs["start"])
+    if not claimed:
+        return
+    started = bool(work.kwargs["start"])
+    try:
         await call.run(claiming.give_back, claimed=claimed, started=started)
+    except StoreUnavailable:
+        # Nobody will ask for it again: it would be held for as long as its worker beats.
+        undo = partial(claiming.give_back.rule, claimed=claimed, started=started)
+        call.door.queue.unanswered(undo)
 
 
 async def report(call: Call) -> Reply:
     """Take a worker's report, or a cancellation."""
     body = await call.body(wire.UpdateTask, limit=call.door.settings.max_result_bytes)
-    task_id = _task_id(call)
+    task_id = task_id_of(call)
     said = reporting.Report(
         status=body.status,
         error=_text(body.error),
@@ -208,7 +224,7 @@ def _text(said: str | None) -> str | None:
 
 async def get_task(call: Call) -> Reply:
     """A task, at once or when it has ended (or changed, with ``If-None-Match``)."""
-    task_id = _task_id(call)
+    task_id = task_id_of(call)
     seconds = longpoll.granted_wait(call)
     known = call.header(b"if-none-match")
     if not seconds:
@@ -251,7 +267,7 @@ def _shown(view: TaskView, known: str | None, *headers: tuple[bytes, bytes]) -> 
 
 async def get_result(call: Call) -> Reply:
     """The result as it was stored."""
-    task_id = _task_id(call)
+    task_id = task_id_of(call)
     view: TaskView = await call.run(reading.get_task, caller=call.caller, task_id=task_id)
     if view.task.result is None:
         message = f"Task {task_id} is {view.task.status} and has no result."
@@ -263,15 +279,16 @@ async def get_result(call: Call) -> Reply:
 
 
 async def retry_task(call: Call) -> Reply:
-    """A failed or cancelled task goes again."""
+    """A failed or cancelled task goes again, and what failed because of it."""
     is_dry_run = paging.flag(call, "dry_run")
-    task_id = _task_id(call)
+    await call.check_no_body("say dry_run in the query: ?dry_run=true")
+    task_id = task_id_of(call)
     if is_dry_run:
-        view = await call.run(reading.check_retry, caller=call.caller, task_id=task_id)
-        return reply({"tasks": [view.task.id]})
+        ids = await call.run(retrying.plan_retry, caller=call.caller, task_id=task_id)
+        return reply({"tasks": ids})
     return reply(
         render.task_document(
-            await call.run(reading.retry_task, caller=call.caller, task_id=task_id)
+            await call.run(retrying.retry_task, caller=call.caller, task_id=task_id)
         )
     )
 
@@ -302,7 +319,7 @@ async def _list(call: Call, full_name: str | None) -> Reply:
     return reply(paging.task_page_document(asked, views, total))
 
 
-def _task_id(call: Call) -> str:
+def task_id_of(call: Call) -> str:
     """The id of the path in its one spelling; what is no UUID names no task."""
     text = call.path("task_id")
     task_id = names.parse_task_id(text)

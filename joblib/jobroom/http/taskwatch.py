@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from jobroom.domain.records import Task
+    from jobroom.domain.records import Change, Task
 
 UNREAD = -1
 """Before the first version of a row."""
@@ -43,7 +43,7 @@ class TaskWatch:
         finally:
             self._leave(waiting)
 
-    def tell(self, changed: list[Task]) -> None:
+    def tell(self, changed: Sequence[Task | Change]) -> None:
         """Called on a lane's thread after a commit."""
         news = {task.id: task.version for task in changed if task.id in self._waiting}
         if news and self._loop is not None and not self._loop.is_closed():

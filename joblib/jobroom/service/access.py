@@ -9,6 +9,7 @@ from jobroom.errors import Forbidden, JobNotFound, NotFound, TaskNotFound
 
 if TYPE_CHECKING:
     from jobroom.domain.records import Caller, Task
+    from jobroom.store.planned import Dependency
 
 
 def is_admin_in(caller: Caller, room_id: str) -> bool:
@@ -17,8 +18,15 @@ def is_admin_in(caller: Caller, room_id: str) -> bool:
 
 
 def check_room(caller: Caller, room_id: str) -> None:
-    """Refuse a room that is malformed, or that the token may not see (404, never 403)."""
+    """Refuse a room that is malformed or reserved, or that the token may not see (404, not 403)."""
     names.check_room(room_id)
+    check_sight_of_room(caller, room_id)
+
+
+def check_sight_of_room(caller: Caller, room_id: str) -> None:
+    """As ``check_room``, for who only looks: an admin may, into ``@local`` too."""
+    if room_id != names.LOCAL_ROOM:
+        names.check_room(room_id)
     if room_id != names.GLOBAL_ROOM and not caller.sees(room_id):
         message = f"There is no room {room_id!r} that this token may see."
         raise NotFound(message)
@@ -55,6 +63,11 @@ def task_not_found(task_id: str) -> TaskNotFound:
     return TaskNotFound(f"There is no task {task_id!r} that this token may see.")
 
 
-def sees_task(caller: Caller, task: Task, holder: str | None) -> bool:
-    """The creator always, the holder whatever his rooms, else whoever sees the room."""
-    return caller.identity in (task.created_by_id, holder) or caller.sees(task.room_id)
+def sees_task(caller: Caller, task: Task | Dependency, holder: str | None) -> bool:
+    """The creator always, the holder whatever his rooms, else whoever sees the room.
+
+    Who made or holds a task of ``@local`` is a process: a token may only be spelled like it.
+    """
+    if task.room_id != names.LOCAL_ROOM and caller.identity in (task.created_by_id, holder):
+        return True
+    return caller.sees(task.room_id)

@@ -217,7 +217,7 @@ EXPIRED = "The task expired: nobody started it before its expires_at."
 def leased(tx: Transaction, found: TaskView) -> TaskView:
     """A task of a worker that was heard of just now."""
     lease = int(tx.settings.worker_timeout_seconds * MICROSECONDS)
-    return TaskView(found.task, found.job_name, tx.now + lease, found.queue_position)
+    return found._replace(lease_expires_at=tx.now + lease)
 
 
 @reads

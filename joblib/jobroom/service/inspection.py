@@ -66,6 +66,8 @@ def inspect(settings: JobLibSettings) -> Inspection:
         found.counts, found.counts_are_bounded = queue.run(_count)
         found.faults += queue.run(_orphans)
         found.checked.append("references")
+        found.faults += queue.run(_tangles)
+        found.checked.append("dependencies")
     return found
 
 
@@ -112,6 +114,11 @@ def _count(tx: Transaction) -> tuple[dict[str, dict[str, int]], bool]:
 @reads
 def _orphans(tx: Transaction) -> list[str]:
     return soundness.orphans(tx)
+
+
+@reads
+def _tangles(tx: Transaction) -> list[str]:
+    return soundness.tangles(tx)
 
 
 def _milliseconds(seconds: float) -> float:

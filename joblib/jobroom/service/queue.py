@@ -17,9 +17,9 @@ from jobroom.store.lane import Hooks, Lane, Work
 from jobroom.store.remote_lane import RemoteLane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from jobroom.domain.records import Task
+    from jobroom.domain.records import Change, Task
     from jobroom.service.use_case import UseCase
     from jobroom.settings import JobLibSettings
     from jobroom.store.transaction import Transaction
@@ -36,7 +36,7 @@ class Listener(Protocol):
     known: dict[str, int]
     """The tasks waited for, with the row version seen last."""
 
-    def tell(self, changed: list[Task]) -> None:
+    def tell(self, changed: Sequence[Task | Change]) -> None:
         """Called on a lane's thread, after a commit, with the tasks that it changed."""
 
 

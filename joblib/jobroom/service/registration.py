@@ -151,7 +151,7 @@ def find_job(tx: Transaction, *, caller: Caller, room_id: str, full_name: str) -
 
     Raises JobNotFound for a malformed name, another room's private job, and an unknown one.
     """
-    access.check_room(caller, room_id)
+    access.check_sight_of_room(caller, room_id)
     parsed = names.parse_full_name(full_name)
     if parsed is None or parsed.room_id not in (room_id, names.GLOBAL_ROOM):
         raise access.job_not_found(full_name)
@@ -172,7 +172,7 @@ def list_jobs(
     tx: Transaction, *, caller: Caller, room_id: str, limit: int, offset: int = 0, after: int = 0
 ) -> tuple[list[JobView], int]:
     """The jobs that a room sees, in order of registration; with their total."""
-    access.check_room(caller, room_id)
+    access.check_sight_of_room(caller, room_id)
     found = jobs.list_visible(tx, room_id=room_id, after=after, limit=limit, offset=offset)
     return [job_view(tx, job) for job in found], jobs.count_visible(tx, room_id)
 

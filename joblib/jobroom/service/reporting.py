@@ -282,6 +282,8 @@ def _impossible(task: Task, report: Report) -> InvalidTaskTransition:
             f"Task {task.id} is running and its job does not requeue it (or its attempts are"
             " used up); report it failed instead."
         )
+    elif report.status == TaskStatus.BLOCKED:
+        said = f"Task {task.id} is {task.status}; only what a task depends on makes it blocked."
     else:
         allowed = sorted(TRANSITIONS.get(TaskStatus(report.status), ()))
         way = f"only from {' or '.join(allowed)}" if allowed else "only by claiming it"
@@ -339,9 +341,9 @@ def _handed_on(tx: Transaction, caller: Caller, task_id: str, report: Report) ->
 
 
 def _request_of_next(task_id: str, attempt: int) -> str:
-    """What the claim beside a report is remembered by (contract, *Tasks*)."""
-    return f"next:{task_id}:{attempt}"
+    """What the claim beside a report is remembered by; no client can send that."""
+    return f"\x1fnext:{task_id}:{attempt}"
 
 
 def _has_just_changed(tx: Transaction, done: TaskView) -> bool:
-    return bool(tx.changed) and tx.changed[-1] is done.task
+    return any(each is done.task for each in reversed(tx.changed))

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from jobroom.domain import names
 from jobroom.domain.records import KEY_LIFE, Caller, Job, TaskView
 from jobroom.errors import IdempotencyKeyReused, TaskExists
-from jobroom.service import access
+from jobroom.service import access, planning, planting
 from jobroom.service.use_case import reads, writes
-from jobroom.store import jobs, tasks
+from jobroom.store import edges, jobs, tasks
 from jobroom.store.transaction import Transaction
 
 
@@ -18,7 +18,9 @@ class NewTask(NamedTuple):
     """What a submission says. ``payload`` is JSON text, times are microseconds.
 
     ``fingerprint`` stands for the whole request where it may come twice: with an idempotency key,
-    or with an ``id`` chosen by the client.
+    or with an ``id`` chosen by the client. ``depends_on`` pairs what the task depends on with the
+    condition: a stored task by its id, one of the same request by its place in it. ``key`` is what
+    others of the request call it.
     """
 
     payload: str = "{}"
@@ -30,6 +32,9 @@ class NewTask(NamedTuple):
     id: str | None = None
     idempotency_key: str | None = None
     fingerprint: str | None = None
+    key: str | None = None
+    depends_on: tuple[tuple[str | int, str], ...] = ()
+    parent: str | None = None
 
 
 class Submitted(NamedTuple):
@@ -47,17 +52,20 @@ def submit_task(
 
     The payload was checked against ``job.schema_version`` before, outside the transaction; that
     the job is still at ``job.version`` guards that check. Raises NotFound, Forbidden,
-    IdempotencyKeyReused and TaskExists.
+    IdempotencyKeyReused and TaskExists; for one that depends on others, or has a parent, also what
+    ``planning.make_plan`` raises.
     """
-    access.check_room(caller, room_id)
-    access.check_admin_for_global(caller, room_id, "Submitting a task")
+    check_may_submit(caller, room_id)
+    if new.depends_on or new.parent is not None:
+        return _submit_planned(tx, caller=caller, room_id=room_id, job=job, new=new)
     if job.hidden:
         shown = jobs.show(tx, job.seq)
         if shown is None or shown.schema_version != job.schema_version:
             return _known(tx, caller, new)
         job = shown
     add = tasks.add_in_turn if job.claim_order == "fair" else tasks.add
-    given = _given(tx, caller, room_id, job, new)
+    task_id = new.id or tx.token or names.new_uuid7()
+    given = columns(task_id, job, new, caller=caller, room_id=room_id)
     if tx.token is not None and new.fingerprint is None:
         tx.undo = partial(_withdraw, task_id=tx.token)
     task = add(tx, given)
@@ -79,10 +87,18 @@ def find_repeat(tx: Transaction, *, caller: Caller, new: NewTask) -> Submitted |
     return _known(tx, caller, new)
 
 
-def _given(tx: Transaction, caller: Caller, room_id: str, job: Job, new: NewTask) -> dict[str, Any]:
+def check_may_submit(caller: Caller, room_id: str) -> None:
+    """Refuse a room that the caller may not submit in."""
+    access.check_room(caller, room_id)
+    access.check_admin_for_global(caller, room_id, "Submitting a task")
+
+
+def columns(
+    task_id: str, job: Job, new: NewTask, *, caller: Caller, room_id: str
+) -> dict[str, Any]:
     """What the store is given of a new task; the rest of it is the store's."""
     return {
-        "id": new.id or tx.token or names.new_uuid7(),
+        "id": task_id,
         "job_seq": job.seq,
         "job_version": job.version,
         "schema_version": job.schema_version,
@@ -98,7 +114,27 @@ def _given(tx: Transaction, caller: Caller, room_id: str, job: Job, new: NewTask
         ),
         "idempotency_key": new.idempotency_key,
         "fingerprint": new.fingerprint,
+        "key": new.key,
     }
+
+
+def _submit_planned(
+    tx: Transaction, *, caller: Caller, room_id: str, job: Job, new: NewTask
+) -> Submitted | None:
+    """As ``submit_task``, for a task that others end before, or wait for."""
+    edges.lock(tx)
+    known = _known(tx, caller, new)
+    if known is not None:
+        return known
+    added = planting.add_tasks(
+        tx,
+        caller=caller,
+        asked=[planning.Asked(new, job)],
+        describe=partial(columns, caller=caller, room_id=room_id),
+        # Had it not lived its time, the task that has it would be known.
+        old_keys=[] if new.idempotency_key is None else [new.idempotency_key],
+    )
+    return None if added is None else Submitted(added[0])
 
 
 def _withdraw(tx: Transaction, *, task_id: str) -> None:
@@ -115,11 +151,7 @@ def _known(tx: Transaction, caller: Caller, new: NewTask) -> Submitted | None:
         found = tasks.get_by_key(tx, identity=caller.identity, key=new.idempotency_key)
         if found is not None and found.task.created_at > tx.now - KEY_LIFE:
             if found.task.fingerprint != new.fingerprint:
-                message = (
-                    "This Idempotency-Key came with another request in the last 24 hours;"
-                    " use a new key for a new request."
-                )
-                raise IdempotencyKeyReused(message)
+                raise key_reused()
             return Submitted(found, replayed=found.task.id != tx.token)
     if tx.is_repeat and tx.token is not None and (own := tasks.get(tx, tx.token)) is not None:
         # Our own, whose answer was lost between the store and us.
@@ -132,6 +164,14 @@ def _known(tx: Transaction, caller: Caller, new: NewTask) -> Submitted | None:
             raise TaskExists(message)
         return Submitted(known, replayed=True)
     return None
+
+
+def key_reused() -> IdempotencyKeyReused:
+    """The one answer for an idempotency key that came with another request before."""
+    return IdempotencyKeyReused(
+        "This Idempotency-Key came with another request in the last 24 hours;"
+        " use a new key for a new request."
+    )
 
 
 def _forget_old_key(tx: Transaction, caller: Caller, new: NewTask) -> bool:

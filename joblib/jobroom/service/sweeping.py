@@ -9,19 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobroom.domain import damage
+from jobroom.domain.graph import why_failed
 from jobroom.domain.lifecycle import TERMINAL, TaskStatus
 from jobroom.domain.records import MICROSECONDS, NOTICE_LIFE, SweepReport, Worker
 from jobroom.service import claiming, losing
 from jobroom.service.use_case import UseCase, writes
 from jobroom.service.workers import alive_after
-from jobroom.store import jobs, notices, overdue, reports, state, workers
+from jobroom.store import edges, jobs, notices, overdue, reports, state, stuck, workers
 from jobroom.store.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jobroom.store.stuck import Stuck
+
 OUTAGE_INTERVALS = 3
 """A sweep that comes so many intervals after the last one follows an outage: it fails nobody."""
+LOOKED_AT = 1000
+"""So many blocked tasks a sweep looks at, whether they are stuck; the next one at the next."""
 
 
 @writes
@@ -73,6 +78,8 @@ def _judges(rule: Callable[[Transaction], SweepReport]) -> UseCase[[], SweepRepo
 
     def guarded(tx: Transaction) -> SweepReport:
         tx.serialize()
+        # Whoever ends something may have to settle what waits for it: first this, then rows.
+        edges.lock(tx)
         if _comes_late(tx):
             return SweepReport()
         done = rule(tx)
@@ -186,6 +193,50 @@ def hide_orphans(tx: Transaction) -> SweepReport:
 
 
 @_tidies
+def settle_stuck(tx: Transaction) -> SweepReport:
+    """(5) Blocked tasks whose dependencies have ended, or are gone, and nobody has settled it.
+
+    Each time the next ``LOOKED_AT`` of them, so it does not take longer with each that waits.
+    """
+    edges.lock(tx)
+    after = state.get(tx, state.STUCK_AFTER) or 0
+    count, last = stuck.find_window(tx, after=after, most=LOOKED_AT)
+    seen: dict[Stuck, None] = {}
+    while last is not None and len(seen) < tx.batch:
+        # One may be stuck twice; whom nothing helps comes as before, and is left.
+        listed = stuck.list_stuck(tx, after=after, last=last, limit=tx.batch - len(seen))
+        found = [each for each in listed if each not in seen]
+        if not found:
+            break
+        _settle(tx, found)
+        seen.update(dict.fromkeys(found))
+    if len(seen) >= tx.batch:
+        reached = max(each.seq for each in seen)
+    else:
+        # Those at the end were looked at: the next sweep begins anew.
+        reached = last if last is not None and count == LOOKED_AT else 0
+    if reached != after:
+        state.put(tx, state.STUCK_AFTER, reached)
+    return SweepReport(stuck_tasks=len(seen))
+
+
+def _settle(tx: Transaction, found: list[Stuck]) -> None:
+    settled: set[str] = set()
+    for each in found:
+        if each.broken is not None:
+            error = why_failed(each.broken, each.cause)
+            stuck.fail(tx, each, failed_by=each.broken, error=error)
+        elif each.gone is not None:
+            error = f"dependency {each.gone} is gone"
+            stuck.fail(tx, each, failed_by=each.gone, error=error)
+        elif each.ended is None:
+            stuck.free(tx, each)
+        elif each.ended not in settled:
+            settled.add(each.ended)
+            edges.settle(tx, each.ended)
+
+
+@_tidies
 def remove_old(tx: Transaction) -> SweepReport:
     """(6) Finished tasks past their retention, and notices that nobody asked for."""
     removed = 0
@@ -208,7 +259,12 @@ JUDGING: tuple[UseCase[[], SweepReport], ...] = (
     end_overdue,
     end_expired,
 )
-TIDYING: tuple[UseCase[[], SweepReport], ...] = (fail_unreachable, hide_orphans, remove_old)
+TIDYING: tuple[UseCase[[], SweepReport], ...] = (
+    fail_unreachable,
+    hide_orphans,
+    settle_stuck,
+    remove_old,
+)
 
 
 def add(total: SweepReport, step: SweepReport) -> SweepReport:

@@ -1,4 +1,4 @@
-"""Taking back what a store across a network may have kept, and nobody could be told of.
+"""Taking back what the store has, or may have, kept, and nobody could be told of.
 
 A claim whose answer is lost for good would stay with a worker that knows nothing of it for as long
 as it beats; a submission that was refused would be run beside the one that is sent instead of it.

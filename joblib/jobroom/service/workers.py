@@ -9,7 +9,7 @@ from jobroom.domain.records import MICROSECONDS, NOTICE_LIFE, Caller, Worker, Wo
 from jobroom.errors import Forbidden, WorkerNotFound
 from jobroom.service import access, losing
 from jobroom.service.use_case import reads, writes
-from jobroom.store import jobs, notices, rosters
+from jobroom.store import edges, jobs, notices, rosters
 from jobroom.store import workers as rows
 from jobroom.store.transaction import Transaction
 
@@ -66,6 +66,7 @@ def delete_worker(tx: Transaction, *, caller: Caller, worker_id: str) -> None:
     if worker.identity != caller.identity and not access.is_admin_everywhere(caller):
         raise _not_yours(worker_id)
     tx.serialize()
+    edges.lock(tx)  # before any row: so do all that may end tasks
     losing.lose_tasks(tx, worker.id, why="was deleted", most=None)
     left = jobs.unlink_all(tx, worker.id)
     if worker.kind == "identity":
@@ -105,7 +106,7 @@ def list_room_workers(
     after: str = "",
 ) -> tuple[list[WorkerView], int]:
     """The workers linked to jobs visible in a room; with their total."""
-    access.check_room(caller, room_id)
+    access.check_sight_of_room(caller, room_id)
     found, total = rosters.list_serving(
         tx, room_id=room_id, after=after, limit=limit, offset=offset
     )

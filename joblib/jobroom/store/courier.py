@@ -26,6 +26,11 @@ class Courier(Generic[T]):
         self._thread: threading.Thread | None = None
         self._stopped = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits just now."""
+        return self._inbox.empty()
+
     def put(self, item: T) -> None:
         """Leave an item; it is delivered soon, in order."""
         self._inbox.put(item)

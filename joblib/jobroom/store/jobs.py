@@ -196,7 +196,11 @@ def _has_task(*statuses: str) -> list[object]:
     # One probe of the index per status: an OR over them would not be searched.
     return [
         exists(
-            select(literal(1)).where(task.c.job_seq == job.c.seq, task.c.status == literal(status))
+            select(literal(1)).where(
+                task.c.job_seq == job.c.seq,
+                # Not its equal: PostgreSQL may read the index of all that is blocked, of any job.
+                task.c.status.between(literal(status), literal(status)),
+            )
         )
         for status in statuses
     ]

@@ -200,7 +200,8 @@ class Lane:
         with self._lock:
             if self._closed:
                 raise StoreUnavailable(CLOSED)
-            self._run([work, *self._waiting(LARGEST_GROUP - 1)])
+            is_alone = self._works.is_empty
+            self._run([work] if is_alone else [work, *self._waiting(LARGEST_GROUP - 1)])
         return work.outcome()
 
     def try_run(self, works: list[Work], *, told: Callable[[], None]) -> bool:
@@ -328,6 +329,8 @@ class Lane:
             return self._undo(group, group.fault)
         if group.tx is not None and group.tx.changed:
             self._hooks.committed(group.tx)
+        if len(group.works) == 1 and not group.served and not group.works[0].parked:
+            return group.works
         return [*(work for work in group.works if not work.parked), *group.served]
 
     def _answer(self, tx: Transaction, work: Work) -> None:
@@ -351,19 +354,21 @@ class Lane:
         The patience counts from when the first of the requests was made: it may have waited for
         the lane as well.
         """
-        since = min((work.since for work in works), default=time.monotonic())
-        deadline = since + self._settings.database_busy_seconds
         while True:
             try:
                 self._database.begin(self._connection, write=self._write)
             except Exception as error:
-                if not self._database.is_busy(error) or time.monotonic() > deadline:
+                if not self._database.is_busy(error) or time.monotonic() > self._deadline(works):
                     raise
                 if not patient:
                     raise _Busy from error
                 time.sleep(random.uniform(0, LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
             else:
                 return
+
+    def _deadline(self, works: list[Work]) -> float:
+        since = min((work.since for work in works), default=0.0)
+        return since + self._settings.database_busy_seconds
 
     def _undo(self, group: _Group, error: Exception) -> list[Work]:
         """Roll back, and answer: an error to all, or each by a transaction of its own."""

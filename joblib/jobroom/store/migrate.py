@@ -1,19 +1,29 @@
-"""The schema's version: one SELECT where it is right, alembic where it is not."""
+"""The schema's version: one SELECT where it is right, alembic where it is not.
+
+A new local file is made by what the schema says, which is what the migrations make of it.
+"""
 
 from __future__ import annotations
 
 import random
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from sqlalchemy import Column, MetaData, PrimaryKeyConstraint, String, Table
 
 from jobroom.errors import ConfigurationError
 from jobroom.store import schema, state
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from alembic.config import Config
+    from sqlalchemy import Connection
 
     from jobroom.store.dialect import Database
+
+T = TypeVar("T")
 
 HEAD = "0001"
 """The revision that this code works with; alembic is imported only where the file has another."""
@@ -21,7 +31,16 @@ HEAD = "0001"
 PATIENCE_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 0.1
 """While another process upgrades the same database."""
+OF_PYANTZ = {"job_queue", "queue_items", "dependencies", "job_status"}
+"""The tables of pyantz's own queue (graph contract)."""
 MIGRATIONS = Path(__file__).parent / "migrations"
+_REVISION = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""What alembic keeps the revision in, as it makes it."""
 
 
 def prepare(database: Database) -> None:
@@ -35,7 +54,8 @@ def prepare(database: Database) -> None:
         _check_copied(database)
         return
     if database.is_at_hand:
-        upgrade(database)
+        if found is not None or not _create(database):
+            upgrade(database)
         return
     check_known(database, found)
     lacks = "is empty" if found is None else f"has schema {found}, this jobroom wants {HEAD}"
@@ -66,6 +86,12 @@ def current(database: Database) -> str | None:
     if not columns:
         return None
     if "alembic_version" not in columns:
+        if columns.keys() >= OF_PYANTZ:
+            message = (
+                f"The database {database.location} is a queue of pyantz's own: jobroom db"
+                " import-pyantz brings its jobs into another one."
+            )
+            raise ConfigurationError(message)
         message = (
             f"The database {database.location} holds other tables; "
             "give jobroom one of its own by ZNDRAW_JOBLIB_DATABASE_URL."
@@ -101,20 +127,46 @@ def _check_complete(database: Database, revisions: list[str], columns: dict[str,
     raise ConfigurationError(message)
 
 
+def _create(database: Database) -> bool:
+    """Make every table of a new file; False where somebody else has made one just now.
+
+    alembic would take ten times as long, and a queue in a file is opened as readily as a file.
+    """
+
+    def create(connection: Connection) -> bool:
+        if connection.exec_driver_sql(database.columns_query).first() is not None:
+            return False
+        schema.metadata.create_all(connection, checkfirst=False)
+        _REVISION.create(connection, checkfirst=False)
+        connection.execute(_REVISION.insert().values(version_num=HEAD))
+        return True
+
+    return _write(database, create)
+
+
 def upgrade(database: Database) -> None:
     """Run alembic's migrations up to ``HEAD``; two processes at once are a no-op for the second."""
     from alembic import command
-    from sqlalchemy.exc import DBAPIError
+
+    def migrate(connection: Connection) -> None:
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, HEAD)
 
     check_known(database, current(database))
+    _write(database, migrate)
+
+
+def _write(database: Database, work: Callable[[Connection], T]) -> T:
+    """Do this in a transaction of its own; again, for a while, if another process is in the way."""
+    from sqlalchemy.exc import DBAPIError
+
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         engine = database.engine()
         try:
             with engine.connect() as connection, connection.begin():
-                config = _config()
-                config.attributes["connection"] = connection
-                command.upgrade(config, HEAD)
+                return work(connection)
         except DBAPIError as error:
             # Where a transaction cannot begin with the lock, another upgrade may be in the way.
             if database.is_busy(error.orig) and time.monotonic() < deadline:
@@ -123,8 +175,6 @@ def upgrade(database: Database) -> None:
             why = f"{database.advice} ({error.orig})"
             message = f"The database {database.location} cannot be written: {why}."
             raise ConfigurationError(message) from error
-        else:
-            return
         finally:
             engine.dispose()
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import and_, bindparam, exists, or_, select
 
 from jobroom.store import line
+from jobroom.store.chunks import MOST_AT_ONCE
 from jobroom.store.schema import job, task, worker, worker_job_link
 from jobroom.store.statement import Statement, literal
-from jobroom.store.tasks import MOST_AT_ONCE
 from jobroom.store.views import TIME
 
 if TYPE_CHECKING:

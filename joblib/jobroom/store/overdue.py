@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, and_, bindparam, false, func, select, union_all
+from sqlalchemy import ColumnElement, and_, bindparam, false, func, not_, or_, select, union_all
 
 from jobroom.domain.lifecycle import TERMINAL, TaskStatus
 from jobroom.domain.records import TaskView
@@ -17,9 +17,16 @@ if TYPE_CHECKING:
     from jobroom.store.transaction import Transaction
 
 
+_IS_OF_WORKERS = task.c.room_id != literal("@local")
+"""Who holds a task of ``@local`` is a process, which no worker's row speaks for."""
+
+
 def _held_by(whose: ColumnElement[bool]) -> Statement:
     return Statement(
-        select(*VIEW).where(whose, HELD).order_by(task.c.seq).limit(bindparam("limit"))
+        select(*VIEW)
+        .where(whose, HELD, _IS_OF_WORKERS)
+        .order_by(task.c.seq)
+        .limit(bindparam("limit"))
     )
 
 
@@ -28,7 +35,10 @@ _HELD_BY_NOBODY = _held_by(task.c.worker_id.is_(None))
 
 
 def list_held_by(tx: Transaction, worker_id: str | None, *, limit: int) -> list[TaskView]:
-    """What a worker holds, the oldest first; None: what is held and says by nobody."""
+    """What a worker holds, the oldest first; None: what is held and says by nobody.
+
+    In ``@local`` no worker holds anything, whatever a process there may be called.
+    """
     statement = _HELD_BY_NOBODY if worker_id is None else _HELD_BY
     return [view(row) for row in tx.rows(statement, worker_id=worker_id, limit=limit)]
 
@@ -39,6 +49,8 @@ _OVERDUE = Statement(
         task.c.status == bindparam("status"),
         task.c.due_at <= bindparam("now"),
         task.c.due_at.is_not(None),
+        # An expiry counts everywhere; a timeout in ``@local`` is for the process there to see.
+        or_(_IS_OF_WORKERS, not_(HELD)),
     )
     .order_by(task.c.due_at)
     .limit(bindparam("limit"))
@@ -46,7 +58,10 @@ _OVERDUE = Statement(
 
 
 def list_due(tx: Transaction, *, status: str, limit: int) -> list[TaskView]:
-    """Tasks in a state whose ``due_at`` has passed, the longest overdue first."""
+    """Tasks in a state whose ``due_at`` has passed, the longest overdue first.
+
+    Not those of ``@local`` that are held.
+    """
     return [view(row) for row in tx.rows(_OVERDUE, status=status, limit=limit)]
 
 
@@ -96,7 +111,7 @@ _OF_NO_JOB = (
 )
 _NOWHERE = Statement(
     select(*VIEW)
-    .where(task.c.seq.in_(union_all(_IN_NO_STATE, _OF_NO_JOB)))
+    .where(task.c.seq.in_(union_all(_IN_NO_STATE, _OF_NO_JOB)), _IS_OF_WORKERS)
     .limit(bindparam("limit")),
     # Its constraints cannot be switched off for one session, as those of SQLite can.
     postgresql=select(*VIEW).where(false()).limit(bindparam("limit")),
@@ -117,6 +132,7 @@ _REMOVE = Statement(
                 _over.c.status == bindparam("status"),
                 _over.c.due_at <= bindparam("now"),
                 _over.c.due_at.is_not(None),  # or the index is of no use
+                _over.c.room_id != literal("@local"),
             )
             .limit(bindparam("limit"))
         )
@@ -125,5 +141,8 @@ _REMOVE = Statement(
 
 
 def remove_past_retention(tx: Transaction, *, status: str, limit: int) -> int:
-    """Delete finished tasks past their retention, which lasts while an idempotency key lives."""
+    """Delete finished tasks past their retention, which lasts while an idempotency key lives.
+
+    What the embedded queue keeps in ``@local`` is its owner's to remove.
+    """
     return tx.change(_REMOVE, status=status, limit=limit)

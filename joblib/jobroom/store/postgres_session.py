@@ -20,8 +20,10 @@ _BEGIN = Step("BEGIN ISOLATION LEVEL READ COMMITTED")
 _COMMIT = Step("COMMIT")
 _ROLLBACK = Step("ROLLBACK")
 _SET_LOCALLY = Step(SET_LOCALLY)
+# What is judged may have dependents: their lock (``edges.LOCK``) must not come after those of rows.
 _SERIALIZE = Step(
-    "SELECT pg_advisory_xact_lock(hashtextextended('jobroom judge ' || current_schema(), 0))"
+    "SELECT pg_advisory_xact_lock(hashtextextended('jobroom judge ' || current_schema(), 0)),"
+    " pg_advisory_xact_lock(hashtextextended('jobroom graph ' || current_schema(), 0))"
 )
 _ENDED = ("08", "57P")
 """The connection is lost, or about to be: a shutdown, a crash, an administrator."""

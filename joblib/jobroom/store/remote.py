@@ -61,6 +61,11 @@ class RemoteTransaction(Transaction):
         """Whether its request waits now to be served later."""
 
     @property
+    def commits_alone(self) -> bool:  # type: ignore[override]  # the base knows the answer
+        """Nothing is open, nor waits to be sent."""
+        return not (self._is_open or self._pending)
+
+    @property
     def skips_locked(self) -> bool:  # type: ignore[override]  # the base knows the answer
         """As the database does."""
         skips: bool = self._database.skips_locked
@@ -120,6 +125,21 @@ class RemoteTransaction(Transaction):
         self.dirty += len(answers[-1].rows)
         return answers[-1].rows
 
+    def together(
+        self, *statements: Statement, locks: Sequence[Statement] = (), **params: Any
+    ) -> list[list[Row]]:
+        """Run statements in one round trip, all or none; see ``Transaction.together``."""
+        before = locks if self._database.skips_locked else ()
+        steps = [self._step(each, params, writes=True) for each in (*before, *statements)]
+        if self._is_open or self._pending:
+            answers = self._send(steps)
+        else:
+            answers = self._session.alone(steps)
+            self.kept = True
+        found = [answer.rows for answer in answers[len(before) :]]
+        self.dirty += sum(map(len, found))
+        return found
+
     def glance(self, statement: Statement, **params: Any) -> Row | None:
         """A query by itself, unless something is open already."""
         step = self._step(statement, params)
@@ -151,9 +171,12 @@ class RemoteTransaction(Transaction):
         self._session.serialize()
 
     def lock(self, statement: Statement, **params: Any) -> None:
-        """Keep others from the rows that a query finds, where they may write beside us."""
+        """Keep others from the rows that a query finds, where they may write beside us.
+
+        It goes with the next statement, which sees what they had done by then.
+        """
         if self._database.skips_locked:
-            self.rows(statement, **params)
+            self._pending.append(self._step(statement, params))
 
     def commit(self) -> None:
         """Commit what is open, with what was to go with it."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, and_, bindparam, case, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, exists, func, or_, select, update
 
-from jobroom.domain.records import KEY_LIFE, Task, TaskView
-from jobroom.store import workers
-from jobroom.store.schema import job, task, worker
+from jobroom.domain.records import Task, TaskView
+from jobroom.store import edges, workers
+from jobroom.store.ending import ENDED
+from jobroom.store.schema import task, worker
 from jobroom.store.statement import Statement, literal
 from jobroom.store.views import (
     HELD,
@@ -25,22 +26,28 @@ from jobroom.store.views import (
     after,
     changed,
     changed_of_holder,
+    noted,
 )
 
 if TYPE_CHECKING:
     from jobroom.store.transaction import Transaction
 
 
+_IS_OF_CLIENTS = task.c.room_id != literal("@local")
+"""Who made or holds a task of ``@local`` is a process, which a token may be spelled like."""
 _BY_HOLDER = (
     task.c.id == bindparam("key"),
     or_(bindparam("attempt_sent").is_(None), task.c.attempt == bindparam("attempt_sent")),
     or_(bindparam("worker_sent").is_(None), task.c.worker_id == bindparam("worker_sent")),
     or_(
         bindparam("is_admin") == literal(1),
-        exists(
-            select(literal(1)).where(
-                worker.c.id == task.c.worker_id, worker.c.identity == bindparam("identity")
-            )
+        and_(
+            _IS_OF_CLIENTS,
+            exists(
+                select(literal(1)).where(
+                    worker.c.id == task.c.worker_id, worker.c.identity == bindparam("identity")
+                )
+            ),
         ),
     ),
 )
@@ -49,27 +56,7 @@ _TOLD = {
     "message": func.coalesce(bindparam("told_message"), task.c.message),
     "version": NEXT_VERSION,
 }
-_RETAINED_UNTIL = after(
-    func.coalesce(
-        select(job.c.result_ttl_seconds)
-        .where(job.c.seq == task.c.job_seq)
-        .correlate(task)
-        .scalar_subquery(),
-        bindparam("retention"),
-    )
-)
-_KEY_DIES_AT = task.c.created_at + literal(KEY_LIFE)
-# A key outlives the retention. The row is due when both are over: a sweep that had to read, and
-# leave, every row whose key still lives would take longer with each of them.
-_RETENTION = case(
-    (
-        and_(task.c.idempotency_key.is_not(None), _KEY_DIES_AT > _RETAINED_UNTIL),
-        _KEY_DIES_AT,
-    ),
-    else_=_RETAINED_UNTIL,
-)
-_ENDED = {"completed_at": bindparam("now"), "due_at": _RETENTION}
-_LET_GO = {
+_LET_GO: dict[str, Any] = {
     "status": literal("pending"),
     "worker_id": NULL,
     "claimed_at": NULL,
@@ -79,12 +66,15 @@ _LET_GO = {
 }
 
 
-def _by_holder(condition: ColumnElement[bool], **values: Any) -> Statement:
+def _by_holder(condition: ColumnElement[bool], *, ends: bool = False, **values: Any) -> Statement:
     done = update(task).where(*_BY_HOLDER, condition).values(**{**_TOLD, **values})
+    # What goes alone cannot settle anything: ``_end_with_dependents`` does both together.
+    alone = done.where(task.c.has_dependents == literal(0)) if ends else done
     return Statement(
         done.returning(*VIEW, HOLDER_HEARD, TIME),
         # What goes along with it notes that the worker was heard of: nobody needs to know when.
-        libsql=done.returning(*VIEW, NULL, TIME),
+        libsql=alone.returning(*VIEW, NULL, TIME),
+        postgresql=alone.returning(*VIEW, HOLDER_HEARD, TIME),
     )
 
 
@@ -100,19 +90,25 @@ START = _by_holder(
     due_at=after(task.c.timeout_seconds),
 )
 NOTE_PROGRESS = _by_holder(HELD)
-COMPLETE = _by_holder(
-    _is_running, status=literal("completed"), result=bindparam("told_result"), error=NULL, **_ENDED
+_COMPLETED: dict[str, Any] = {
+    "status": literal("completed"),
+    "result": bindparam("told_result"),
+    "error": NULL,
+    **ENDED,
+}
+_FAILED: dict[str, Any] = {"status": literal("failed"), "error": bindparam("told_error"), **ENDED}
+_has_no_more_attempts = or_(
+    and_(_is_claimed, task.c.starts + literal(1) >= task.c.max_attempts),
+    and_(_is_running, task.c.starts >= task.c.max_attempts),
+    and_(HELD, bindparam("final") == literal(1)),
 )
-FAIL_FOR_GOOD = _by_holder(
-    or_(
-        and_(_is_claimed, task.c.starts + literal(1) >= task.c.max_attempts),
-        and_(_is_running, task.c.starts >= task.c.max_attempts),
-        and_(HELD, bindparam("final") == literal(1)),
-    ),
-    status=literal("failed"),
-    error=bindparam("told_error"),
-    **_ENDED,
-)
+COMPLETE = _by_holder(_is_running, ends=True, **_COMPLETED)
+FAIL_FOR_GOOD = _by_holder(_has_no_more_attempts, ends=True, **_FAILED)
+_SETTLED_BY = {
+    COMPLETE: _by_holder(_is_running, **_COMPLETED),
+    FAIL_FOR_GOOD: _by_holder(_has_no_more_attempts, **_FAILED),
+}
+"""What ends a task whatever waits for it; what settles that goes together with it."""
 HAND_BACK = _by_holder(
     _is_claimed, **_LET_GO, ready=literal(1), idle_claims=task.c.idle_claims - literal(1)
 )
@@ -126,18 +122,21 @@ CANCEL = Statement(
         or_(bindparam("attempt_sent").is_(None), task.c.attempt == bindparam("attempt_sent")),
         or_(
             bindparam("is_admin") == literal(1),
-            task.c.created_by_id == bindparam("identity"),
-            exists(
-                select(literal(1)).where(
-                    worker.c.id == task.c.worker_id, worker.c.identity == bindparam("identity")
-                )
+            and_(_IS_OF_CLIENTS, task.c.created_by_id == bindparam("identity")),
+            and_(
+                _IS_OF_CLIENTS,
+                exists(
+                    select(literal(1)).where(
+                        worker.c.id == task.c.worker_id, worker.c.identity == bindparam("identity")
+                    )
+                ),
             ),
         ),
     )
     .values(
         status=literal("cancelled"),
         error=func.coalesce(bindparam("told_error"), task.c.error),
-        **{**_TOLD, **_ENDED},
+        **{**_TOLD, **ENDED},
     )
     .returning(*VIEW, HOLDER_HEARD, TIME)
 )
@@ -148,18 +147,51 @@ def report(
 ) -> tuple[TaskView, int | None] | None:
     """Run one of the reports above, or a cancellation; None if its guard did not hold.
 
-    With the task comes when its worker was heard of last.
+    With the task comes when its worker was heard of last. What waits for a task that has ended
+    is settled in the same transaction.
     """
     if statement is CANCEL:
+        edges.lock(tx)
         # What its worker must be told is kept together with it.
-        return changed_of_holder(tx, statement, alone=False, **params)
+        done = changed_of_holder(tx, statement, alone=False, **params)
+    elif statement not in _SETTLED_BY:
+        done = _by_who_is_heard(tx, statement, params)
+    elif tx.commits_alone:
+        done = _by_who_is_heard(tx, statement, params)
+        if done is None:
+            return _end_with_dependents(tx, _SETTLED_BY[statement], params)
+    else:
+        edges.lock(tx)
+        done = _by_who_is_heard(tx, _SETTLED_BY[statement], params)
+    if done is not None and done[0].task.completed_at is not None:
+        _settle(tx, done[0].task)
+    return done
+
+
+def _by_who_is_heard(
+    tx: Transaction, statement: Statement, params: dict[str, Any]
+) -> tuple[TaskView, int | None] | None:
+    """Run a report; that its worker speaks is noted together with it where that costs nothing."""
     return changed_of_holder(
-        tx,
-        statement,
-        sparing=(workers.TOUCH_HOLDER,),
-        fresh=workers.fresh_for(tx),
-        **params,
+        tx, statement, sparing=(workers.TOUCH_HOLDER,), fresh=workers.fresh_for(tx), **params
     )
+
+
+def _end_with_dependents(
+    tx: Transaction, statement: Statement, params: dict[str, Any]
+) -> tuple[TaskView, int | None] | None:
+    """End a task and settle what waits for it, in one round trip."""
+    [ended, *settled] = tx.together(statement, *edges.SETTLING, locks=(edges.LOCK,), **params)
+    if not ended:
+        return None
+    done = noted(tx, ended[0])
+    edges.note_settled(tx, settled)
+    return done
+
+
+def _settle(tx: Transaction, ended: Task) -> None:
+    if ended.has_dependents:
+        edges.settle(tx, ended.id)
 
 
 _AT_ATTEMPT = (
@@ -170,14 +202,16 @@ _AT_ATTEMPT = (
 _END = Statement(
     update(task)
     .where(*_AT_ATTEMPT)
-    .values(status=literal("failed"), error=bindparam("told_error"), version=NEXT_VERSION, **_ENDED)
+    .values(status=literal("failed"), error=bindparam("told_error"), version=NEXT_VERSION, **ENDED)
     .returning(*VIEW)
 )
 
 
 def fail(tx: Transaction, was: Task, *, error: str | None) -> TaskView | None:
-    """End a task as failed if it is still as it was read."""
-    return changed(
+    """End a task as failed if it is still as it was read, and settle what waits for it."""
+    if was.has_dependents:
+        edges.lock(tx)  # before the row, as everybody does
+    done = changed(
         tx,
         _END,
         key=was.seq,
@@ -186,6 +220,9 @@ def fail(tx: Transaction, was: Task, *, error: str | None) -> TaskView | None:
         told_error=error,
         retention=tx.settings.task_retention_seconds,
     )
+    if done is not None:
+        _settle(tx, done.task)
+    return done
 
 
 _REQUEUE = Statement(
@@ -233,37 +270,4 @@ def requeue(
         idle=idle_claims,
         told_progress=progress,
         told_message=message,
-    )
-
-
-_RETRY = Statement(
-    update(task)
-    .where(
-        task.c.seq == bindparam("key"),
-        task.c.status.in_([literal("failed"), literal("cancelled")]),
-        task.c.version == bindparam("expect"),
-    )
-    .values(
-        {
-            **_LET_GO,
-            "completed_at": NULL,
-            "error": NULL,
-            "progress": NULL,
-            "message": NULL,
-            "starts": literal(0),
-            "idle_claims": literal(0),
-            "ready": bindparam("is_ready"),
-            "expires_at": bindparam("until"),
-            "due_at": bindparam("until"),
-            "version": NEXT_VERSION,
-        }
-    )
-    .returning(*VIEW)
-)
-
-
-def retry(tx: Transaction, was: Task, *, ready: bool, expires_at: int | None) -> TaskView | None:
-    """Make a failed or cancelled task pending again, if it is still as it was read."""
-    return changed(
-        tx, _RETRY, key=was.seq, expect=was.version, is_ready=int(ready), until=expires_at
     )

@@ -3,12 +3,14 @@
 A worker registers a **job** (a kind of work; ``job_schema`` keeps every version of its JSON
 schema) and is joined to it by **worker_job_link**. A submission adds a row to **task** with
 status ``pending``; if its time has not come, ``ready`` is 0 and the index that a claim reads does
-not hold it. A claim moves the best row of the worker's jobs to ``claimed`` and raises ``attempt``;
-the worker reports it ``running``, then ``completed`` or ``failed``. Whoever cancels or takes away
-a task that is held leaves a **notice**, which the worker's next heartbeat tells. The sweep acts on
-rows by ``due_at``: for a pending one that is its expiry, for a held one its timeout, for a
-finished one the end of its retention. **fair_turn** numbers the turns of rooms in fair jobs,
-**queue_state** remembers the sweep.
+not hold it. One that depends on others is ``blocked``; an **edge** says on which, and under which
+condition, and whoever ends a task settles its edges and what waited for them. A claim moves the
+best row of the worker's jobs to ``claimed`` and raises ``attempt``; the worker reports it
+``running``, then ``completed`` or ``failed``. Whoever cancels or takes away a task that is held
+leaves a **notice**, which the worker's next heartbeat tells. The sweep acts on rows by ``due_at``:
+for a pending one that is its expiry, for a held one its timeout, for a finished one the end of its
+retention. **fair_turn** numbers the turns of rooms in fair jobs, **queue_state** remembers the
+sweep.
 
 Times are integer microseconds since 1970 by the store's clock. Order is ``seq``, never a time.
 Every constraint and index has a name, so that a migration can speak of it.
@@ -152,6 +154,10 @@ task = Table(
     Column("message", Text),
     Column("error", Text),
     Column("result", Text),
+    Column("key", Text),
+    Column("has_dependencies", Integer, nullable=False),
+    Column("has_dependents", Integer, nullable=False),
+    Column("failed_by", Text),
     Column("version", Integer, nullable=False),
     UniqueConstraint("id", name="uq_task_id"),
     # Not IN: for a list of more than two, SQLite builds a table at each write (5 us of 15).
@@ -202,6 +208,26 @@ task = Table(
     Index("ix_task_job", "job_seq", "status", "room_id", "seq"),
     # Without the status, so that only a submission writes to it.
     Index("ix_task_creator", "created_by_id", "room_id", "seq"),
+    Index("ix_task_blocked", "seq", **_where("status = 'blocked'")),
+)
+
+edge = Table(
+    "edge",
+    metadata,
+    # Names a task that may not be there yet: the embedded queue lets a job wait for it.
+    Column("dependency_id", Text, nullable=False),
+    Column("dependent_seq", Sequence, ForeignKey("task.seq", ondelete="CASCADE"), nullable=False),
+    Column("condition", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("name", Text),
+    PrimaryKeyConstraint("dependency_id", "dependent_seq", name="pk_edge"),
+    CheckConstraint(
+        "condition = 'afterok' OR condition = 'afternotok' OR condition = 'afterany'",
+        name="condition",
+    ),
+    CheckConstraint("state = 'waiting' OR state = 'met' OR state = 'broken'", name="state"),
+    Index("ix_edge_dependent", "dependent_seq", "state"),
+    sqlite_with_rowid=False,
 )
 
 fair_turn = Table(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, case, func, select, text
+from sqlalchemy import and_, case, exists, func, or_, select, text
 
-from jobroom.store.schema import job, metadata, task, worker
+from jobroom.store.schema import edge, job, metadata, task, worker
 from jobroom.store.statement import Statement, literal
 
 if TYPE_CHECKING:
@@ -68,6 +68,16 @@ def orphans(tx: Transaction) -> list[str]:
     return found
 
 
+def tangles(tx: Transaction) -> list[str]:
+    """Tasks whose state their dependencies deny; no jobroom leaves any."""
+    found = []
+    for what, statement in _TANGLES.items():
+        ((rows,),) = tx.rows(statement)
+        if rows:
+            found.append(f"{rows} {what}.")
+    return found
+
+
 def _counted(state: ColumnElement[Any]) -> Statement:
     some = select(state.label("state")).limit(literal(MOST_COUNTED)).subquery("some")
     return Statement(select(some.c.state, func.count()).group_by(some.c.state))
@@ -93,3 +103,36 @@ def _missing() -> Iterator[tuple[str, Statement]]:
 
 
 _ORPHANS = tuple(_missing())
+
+
+def _leads_to_it(state: str) -> ColumnElement[bool]:
+    return exists(
+        select(literal(1))
+        .where(edge.c.dependent_seq == task.c.seq, edge.c.state == literal(state))
+        .correlate(task)
+    )
+
+
+def _tasks(*conditions: ColumnElement[bool]) -> Statement:
+    return Statement(select(func.count()).select_from(task).where(*conditions))
+
+
+def _edges(*conditions: ColumnElement[bool]) -> Statement:
+    joined = edge.join(task, task.c.id == edge.c.dependency_id)
+    return Statement(select(func.count()).select_from(joined).where(*conditions))
+
+
+_IS_BLOCKED = task.c.status == literal("blocked")
+_IS_UNDER_WAY = or_(
+    *(task.c.status == literal(status) for status in ("pending", "claimed", "running"))
+)
+_TANGLES = {
+    "blocked tasks wait for nothing": _tasks(_IS_BLOCKED, ~_leads_to_it("waiting")),
+    "blocked tasks wait in vain": _tasks(_IS_BLOCKED, _leads_to_it("broken")),
+    "tasks go on without what they wait for": _tasks(_IS_UNDER_WAY, _leads_to_it("waiting")),
+    "edges wait for a task that has ended": _edges(
+        edge.c.state == literal("waiting"), task.c.completed_at.is_not(None)
+    ),
+    "edges lead from a task that expects none": _edges(task.c.has_dependents == literal(0)),
+}
+"""What is wrong, in words, by how many."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SWEEP_FINISHED_AT = "sweep_finished_at"
 JUDGE_AGAIN_AT = "judge_again_at"
 SWEPT_AT = "swept_at"
+STUCK_AFTER = "stuck_after"
+"""The ``seq`` up to which the sweep has looked for blocked tasks that are stuck."""
 COPY_NOT_FINISHED = "copy_not_finished"
 """There while a copy is being written here (``store.copying``)."""
 

@@ -20,7 +20,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from jobroom.domain.lifecycle import TaskStatus
 from jobroom.domain.records import Task, TaskView
-from jobroom.store import line, turns
+from jobroom.store import chunks, line, turns
 from jobroom.store.schema import job, task, worker
 from jobroom.store.statement import Statement, literal
 from jobroom.store.transaction import Transaction
@@ -37,6 +37,8 @@ _AT_FIRST: dict[str, ColumnElement[Any]] = {
     "attempt": literal(0),
     "starts": literal(0),
     "idle_claims": literal(0),
+    "has_dependencies": literal(0),
+    "has_dependents": literal(0),
     "version": literal(1),
 }
 _GIVEN = (
@@ -144,6 +146,10 @@ def _stored(given: dict[str, Any], seq: int, created_at: int, *, turn: int) -> T
         None,  # message
         None,  # error
         None,  # result
+        None,  # key
+        0,  # has_dependencies
+        0,  # has_dependents
+        None,  # failed_by
         1,  # version
     )
 
@@ -179,14 +185,15 @@ def forget_key(tx: Transaction, seq: int) -> None:
 _WITHDRAW = Statement(
     delete(task).where(
         task.c.id == bindparam("key"),
-        task.c.status == literal("pending"),
+        task.c.status.in_([literal("pending"), literal("blocked")]),
         task.c.attempt == literal(0),
+        task.c.has_dependents == literal(0),
     )
 )
 
 
 def withdraw(tx: Transaction, task_id: str) -> None:
-    """Remove a task that nobody has claimed yet."""
+    """Remove a task that nobody has claimed yet, and that nobody waits for."""
     tx.change(_WITHDRAW, key=task_id)
 
 
@@ -213,26 +220,15 @@ def get(tx: Transaction, task_id: str) -> tuple[TaskView, int | None, str | None
     return None if row is None else (view(row[:-2]), row[-2], row[-1])
 
 
-MOST_AT_ONCE = 512
-"""How many ids one statement looks up."""
-
-
 @cache
 def _versions(count: int) -> Statement:
-    wanted = [bindparam(f"id_{n}", type_=task.c.id.type) for n in range(count)]
-    return Statement(select(task.c.id, task.c.version).where(task.c.id.in_(wanted)))
+    return Statement(select(task.c.id, task.c.version).where(chunks.named(count)))
 
 
 def versions(tx: Transaction, ids: Collection[str]) -> dict[str, int]:
     """The row version of each of these tasks that exists."""
     found: dict[str, int] = {}
-    left = list(ids)
-    while left:
-        some, left = left[:MOST_AT_ONCE], left[MOST_AT_ONCE:]
-        # Padded to a power of two, so that there are few different statements.
-        count = 1 << (len(some) - 1).bit_length()
-        some += some[-1:] * (count - len(some))
-        named = {f"id_{n}": task_id for n, task_id in enumerate(some)}
+    for count, named in chunks.of_ids(ids):
         found.update(dict(tx.rows(_versions(count), **named)))
     return found
 

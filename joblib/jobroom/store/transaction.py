@@ -9,7 +9,7 @@ from jobroom.store.statement import Statement
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jobroom.domain.records import Task
+    from jobroom.domain.records import Change, Task
     from jobroom.settings import JobLibSettings
     from jobroom.store.dialect import LocalDatabase
     from jobroom.store.network import NetworkDatabase
@@ -43,6 +43,8 @@ class Transaction:
 
     skips_locked = False
     """Whether a claim passes over rows that somebody else holds at that moment."""
+    commits_alone = False
+    """Whether ``alone`` and ``together`` would commit by themselves now."""
     is_repeat: bool = False
     """Whether this is run again because nobody knows whether the first time was committed."""
     token: str | None = None
@@ -60,7 +62,7 @@ class Transaction:
         self._offset = offset
         self._now: int | None = None
         self.settings = settings
-        self.changed: list[Task] = []
+        self.changed: list[Task | Change] = []
         self.claimable: dict[int, None] = {}
         self.joined: list[tuple[str, int]] = []
         self.dirty = 0
@@ -127,6 +129,19 @@ class Transaction:
         for before in first:
             self._execute(before, params)
         return self._write(statement, params)
+
+    def together(
+        self,
+        *statements: Statement,
+        locks: Sequence[Statement] = (),  # noqa: ARG002 - nobody else is at work here
+        **params: Any,
+    ) -> list[list[Row]]:
+        """Run statements one after the other, all or none, in one round trip; the rows of each.
+
+        As with ``alone`` they are committed by themselves if nothing was done before them, and
+        take what they need of the same parameters.
+        """
+        return [self._write(each, params) for each in statements]
 
     def glance(self, statement: Statement, **params: Any) -> Row | None:
         """As ``row``, for a query that need not be in one transaction with anything."""

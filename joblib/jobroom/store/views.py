@@ -19,8 +19,8 @@ from sqlalchemy import (
 )
 
 from jobroom.domain.records import Task, TaskView
-from jobroom.store.functions import byte_length, is_json
-from jobroom.store.schema import job, task, worker
+from jobroom.store.functions import byte_length, is_json, json_row, json_rows, with_tables
+from jobroom.store.schema import edge, job, task, worker
 from jobroom.store.statement import Statement, literal
 
 if TYPE_CHECKING:
@@ -39,7 +39,58 @@ JOB_NAME = (
     .correlate(task)
     .scalar_subquery()
 )
-VIEW = (*task.c, JOB_NAME)
+MOST_EDGES = 1000
+"""How many dependencies of a task are shown beside it; its graph has all."""
+_edge = edge.alias("needed")
+_dependency = task.alias("dependency")
+_job = job.alias("dependency_job")
+_its_job_name = (
+    select(_job.c.room_id + literal(":") + _job.c.category + literal(":") + _job.c.name)
+    .where(_job.c.seq == _dependency.c.job_seq)
+    .correlate(_dependency)
+    .scalar_subquery()
+)
+_told = (_edge.c.dependency_id, _edge.c.condition, _edge.c.state)
+# Who reads a task need not see the rooms of those that it depends on.
+_is_seen = _dependency.c.room_id == task.c.room_id
+# Looked up for each edge: of a join PostgreSQL may make one that reads all tasks.
+_known = (
+    select(
+        json_row(
+            *_told,
+            case((_is_seen, func.coalesce(_dependency.c.key, _edge.c.name))),
+            case((_is_seen, _its_job_name)),
+            case((_is_seen, _dependency.c.status)),
+        )
+    )
+    .where(_dependency.c.id == _edge.c.dependency_id)
+    .correlate(_edge, task)
+    .scalar_subquery()
+)
+
+
+def _edges(most: int) -> ColumnElement[str]:
+    needs = (
+        select(func.coalesce(_known, json_row(*_told, _edge.c.name, NULL, NULL)).label("needed"))
+        .where(_edge.c.dependent_seq == task.c.seq)
+        # Who is waited for comes first; and not in the order of the key, which a planner may take
+        # for an index to find them by.
+        .order_by(
+            case((_edge.c.state == literal("waiting"), literal(0)), else_=literal(1)),
+            _edge.c.dependency_id.concat(literal("")),
+        )
+        .limit(literal(most))
+        .correlate(task)
+        .subquery("needs")
+    )
+    has_some = task.c.has_dependencies == literal(1)
+    shown = select(json_rows(needs.c.needed)).correlate(task).scalar_subquery()
+    return with_tables(case((has_some, shown)))
+
+
+EDGES = _edges(MOST_EDGES)
+"""What a task depends on (``TaskView.edges``); most depend on nothing."""
+VIEW = (*task.c, JOB_NAME, EDGES)
 _SOUND_JOB_NAME = (
     select(job.c.room_id + literal(":") + job.c.category + literal(":") + job.c.name)
     .where(
@@ -51,9 +102,17 @@ _SOUND_JOB_NAME = (
     .correlate(task)
     .scalar_subquery()
 )
-SOUND_VIEW = (*task.c, _SOUND_JOB_NAME)
+SOUND_VIEW = (*task.c, _SOUND_JOB_NAME, EDGES)
 """As ``VIEW``, but without a job name where the payload is no JSON or the schema is unknown."""
 LIST_LIMIT_BYTES = 4096
+MOST_LISTED_EDGES = 20
+_how_many = (
+    select(func.count())
+    .select_from(_edge)
+    .where(_edge.c.dependent_seq == task.c.seq)
+    .correlate(task)
+    .scalar_subquery()
+)
 
 
 def _if_short(column: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -72,12 +131,15 @@ _SHORT = {
 LISTED = (
     *(_SHORT.get(column.name, column) for column in task.c),
     JOB_NAME,
+    _edges(MOST_LISTED_EDGES),
     _size_if_long(task.c.payload),
     _size_if_long(task.c.result),
+    case((task.c.has_dependencies == literal(1), _how_many), else_=literal(0)),
 )
 """As ``VIEW``, without a payload or result over 4 KiB: a page of results could be gigabytes.
 
-The store still walks them to know their size, one at a time.
+The store still walks them to know their size, one at a time. Of many dependencies the first are
+there, and how many there are.
 """
 HOLDER_HEARD = (
     select(worker.c.last_heartbeat)
@@ -122,12 +184,20 @@ NEXT_VERSION = task.c.version + literal(1)
 
 def view(row: Sequence[Any]) -> TaskView:
     """A row of ``VIEW`` as a record."""
-    return TaskView(Task._make(row[:-1]), row[-1])
+    return TaskView(Task._make(row[:-2]), row[-2], row[-1])
 
 
 def listed(row: Row) -> TaskView:
     """A row of ``LISTED`` as a record."""
-    return TaskView(Task._make(row[:-3]), row[-3], payload_bytes=row[-2], result_bytes=row[-1])
+    *columns, job_name, edges, payload_bytes, result_bytes, dependency_count = row
+    return TaskView(
+        Task._make(columns),
+        job_name,
+        edges,
+        payload_bytes=payload_bytes,
+        result_bytes=result_bytes,
+        dependency_count=dependency_count,
+    )
 
 
 def changed(tx: Transaction, statement: Statement, **params: Any) -> TaskView | None:
@@ -159,7 +229,11 @@ def changed_of_holder(
         rows = tx.returning(statement, **params)
     if not rows:
         return None
-    row = rows[0]
+    return noted(tx, rows[0])
+
+
+def noted(tx: Transaction, row: Row) -> tuple[TaskView, int | None]:
+    """What a statement of ``changed_of_holder`` has returned, told to those who wait."""
     tx.learn(row[-1])
     found = view(row[:-2])
     tx.changed.append(found.task)

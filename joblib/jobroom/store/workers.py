@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import BigInteger, bindparam, delete, func, or_, select, update
+from sqlalchemy import BigInteger, Text, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from jobroom.domain.records import NOTICE_LIFE, Worker
@@ -135,8 +135,17 @@ def _touch_if_stale(whose: ColumnElement[str]) -> Statement:
 
 TOUCH_SPEAKER = _touch_if_stale(bindparam("worker_id", type_=worker.c.id.type))
 """What ``note_heard`` writes, decided by the store: sent along with a claim, it spares a trip."""
+_ATTEMPT_SENT = bindparam("attempt_sent", type_=task.c.attempt.type)
+_WORKER_SENT = bindparam("worker_sent", type_=Text)
 TOUCH_HOLDER = _touch_if_stale(
-    select(task.c.worker_id).where(task.c.id == bindparam("key")).scalar_subquery()
+    select(task.c.worker_id)
+    .where(
+        task.c.id == bindparam("key"),
+        # Who names another one, or an attempt that is over, does not speak for the holder.
+        or_(_ATTEMPT_SENT.is_(None), task.c.attempt == _ATTEMPT_SENT),
+        or_(_WORKER_SENT.is_(None), task.c.worker_id == _WORKER_SENT),
+    )
+    .scalar_subquery()
 )
 """The same for whoever holds the task that a report is about."""
 _CLAMP = Statement(

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, RootModel
 
+from jobroom.domain.graph import Condition, EdgeState
 from jobroom.domain.lifecycle import TaskStatus
 
 
@@ -36,6 +37,18 @@ class Problem(Answer):
     errors: list[FieldFault] = Field(default=[], description="The faults, place by place.")
 
 
+class WaitedFor(Answer):
+    """A task that another one waits for; of one in another room the id alone is told."""
+
+    id: str
+    key: str | None
+    job_name: str | None
+    status: TaskStatus | None = Field(
+        description="Null where there is no such task (yet), or in another room."
+    )
+    condition: Condition = Field(description="How it must end for the other one to go on.")
+
+
 class TaskBody(Answer):
     """A task."""
 
@@ -61,13 +74,24 @@ class TaskBody(Answer):
     progress: float | None
     message: str | None
     result: Any = Field(description="Null in lists if over 4 KiB.")
-    depends_on: list[str]
-    waiting_on: list[str]
+    depends_on: list[str] = Field(description="Ids of the tasks that must end before it starts.")
+    waiting_on: list[WaitedFor] = Field(description="Those that it still waits for.")
     lease_expires_at: AwareDatetime | None = Field(description="When its worker counts as lost.")
     schema_version: int = Field(description="The version of the job's schema it was checked by.")
     timeout_seconds: float | None
+    key: str | None = Field(description="The name that it was given when it was submitted.")
+    failed_by: str | None = Field(description="The dependency for which it failed unstarted.")
+    dependency_count: int | None = Field(
+        default=None, description="How many it has, where a list shows some of them only."
+    )
     payload_bytes: int | None = Field(default=None, description="Size of a payload left out.")
     result_bytes: int | None = Field(default=None, description="Size of a result left out.")
+
+
+class BulkBody(Answer):
+    """The tasks of a bulk submission, in its order."""
+
+    items: list[TaskBody]
 
 
 class TaskReport(TaskBody):
@@ -159,7 +183,7 @@ class HeartbeatReply(HeartbeatBody):
 
 
 class PageBody(Answer):
-    """A part of a list, newest first."""
+    """A part of a list."""
 
     total: int = Field(description="How many there are, counted to 10,000.")
     limit: int
@@ -186,6 +210,54 @@ class WorkerPage(PageBody):
     items: list[WorkerBody]
 
 
+class GraphNode(Answer):
+    """A task of a graph, as much of it as a drawing shows."""
+
+    id: str
+    key: str | None = Field(description="The name that it was given when it was submitted.")
+    job_name: str = Field(description="Full name of its job.")
+    room_id: str
+    status: TaskStatus
+    progress: float | None
+    error: str | None = Field(description="Its beginning.")
+    failed_by: str | None = Field(description="The dependency for which it failed unstarted.")
+    created_at: AwareDatetime
+    started_at: AwareDatetime | None
+    completed_at: AwareDatetime | None
+
+
+class GraphEdge(Answer):
+    """A task depends on another, which need not be there any more."""
+
+    dependency: str = Field(alias="from", description="Id of the task that is waited for.")
+    dependent: str = Field(alias="to", description="Id of the task that waits; it is on the page.")
+    condition: Condition = Field(description="How the first must end for the other to go on.")
+    state: EdgeState = Field(description="Not ended yet, ended so, or ended otherwise.")
+
+
+class GraphProgress(Answer):
+    """How far a graph is: how many of its tasks are in each state."""
+
+    total: int
+    blocked: int
+    pending: int
+    claimed: int
+    running: int
+    completed: int
+    failed: int
+    cancelled: int
+    done_share: float = Field(description="The share that has ended, from 0 to 1.")
+
+
+class TaskGraph(PageBody):
+    """A part of the graph around a task: nodes, oldest first, and the edges that lead to them."""
+
+    items: list[GraphNode]
+    edges: list[GraphEdge]
+    hidden: int = Field(description="How many tasks next to it the token may not see.")
+    progress: GraphProgress = Field(description="Of the whole graph, not of this part.")
+
+
 class Me(Answer):
     """Who the token says the caller is."""
 
@@ -204,6 +276,7 @@ class SweepBody(Answer):
     timed_out_tasks: int
     expired_tasks: int
     hidden_jobs: int
+    stuck_tasks: int
     removed_tasks: int
 
 

@@ -10,6 +10,7 @@ from jobroom.domain import names, timetext
 
 MAX_SECONDS = 10 * 366 * 24 * 3600
 MAX_INTEGER = 2**31 - 1
+LONGEST_LABEL = 255
 
 
 def _as_integer(value: object) -> object:
@@ -34,7 +35,9 @@ def _parse_id(value: object) -> str:
 
 
 # A control character has no use in an id or a label, and a NUL cannot be stored everywhere.
-Label = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+Label = Annotated[
+    str, Field(min_length=1, max_length=LONGEST_LABEL, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")
+]
 WorkerId = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
 # The service judges names and gives them their own problem types; the lengths are for readers.
 Name = Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": 255})]

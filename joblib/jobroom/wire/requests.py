@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.config import JsonDict
 
+from jobroom.domain import names
+from jobroom.domain.graph import Condition
 from jobroom.domain.lifecycle import TaskStatus
 from jobroom.wire.fields import (
+    LONGEST_LABEL,
     Attempt,
     Attempts,
     Delay,
@@ -31,17 +34,8 @@ from jobroom.wire.fields import (
 )
 
 NULL: JsonDict = {"type": "null"}
-
-
-def _refuse_dependencies(value: list[Any]) -> list[Any]:
-    if value:
-        raise ValueError("is not supported yet; submit the task without it")
-    return value
-
-
-def _refuse_parent(value: object) -> None:
-    if value is not None:
-        raise ValueError("is not supported yet; submit the task without it")
+MOST_TASKS = 1000
+"""How many tasks one request submits, and on how many one task may depend."""
 
 
 def _finish_schema(schema: JsonDict, model: type[Any]) -> None:
@@ -143,10 +137,70 @@ class CreateWorker(Request):
     name: Label | None = Field(default=None, description="A label for people.")
 
 
-class SubmitTask(Request):
-    """One unit of work for a job."""
+class Dependency(Request):
+    """A task that another one depends on, and how it must end for that one to go on."""
 
-    example: ClassVar[dict[str, Any]] = {"payload": {"angle": 90}}
+    id: TaskId
+    condition: Annotated[Condition, Field(strict=False)] = Condition.AFTEROK
+
+
+class DependencyInBulk(Request):
+    """As ``Dependency``; ``id`` may also be the key of a task of the same request."""
+
+    id: Label | None = None
+    key: Label | None = None
+    condition: Annotated[Condition, Field(strict=False)] = Condition.AFTEROK
+
+    @model_validator(mode="after")
+    def _names_one(self) -> Self:
+        if (self.id is None) == (self.key is None):
+            raise ValueError("must have either an id or a key")
+        return self
+
+
+def _as_dependency(value: object) -> object:
+    if isinstance(value, dict):
+        return value
+    found = names.parse_task_id(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError("must be a task's id (a UUID), or an object with id and condition")
+    return {"id": found}
+
+
+def _as_dependency_in_bulk(value: object) -> object:
+    if isinstance(value, dict):
+        return value
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_LABEL:
+        raise ValueError("must be a key or an id, or an object with one of them and condition")
+    return {"id": value}
+
+
+_UUID: JsonDict = {"type": "string", "format": "uuid"}
+_NAME: JsonDict = {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL}
+_CONDITION: JsonDict = {
+    "anyOf": [{"enum": [each.value for each in Condition]}, NULL],
+    "default": Condition.AFTEROK.value,
+    "description": "How it must end: completed, failed or cancelled, or in any way.",
+}
+_DEPENDENCY: JsonDict = {
+    "type": "object",
+    "properties": {"id": _UUID, "condition": _CONDITION},
+    "required": ["id"],
+}
+_DEPENDENCY_IN_BULK: JsonDict = {
+    "type": "object",
+    "properties": {
+        "id": {"anyOf": [_NAME, NULL]},
+        "key": {"anyOf": [_NAME, NULL]},
+        "condition": _CONDITION,
+    },
+    "anyOf": [{"required": ["id"]}, {"required": ["key"]}],
+}
+
+
+class TaskFields(Request):
+    """What every new task may say of itself."""
+
     payload: dict[str, Any] = Field(default_factory=dict, description="The task's arguments.")
     priority: Priority = Field(default=0, description="Higher is claimed first.")
     run_at: Microseconds | None = Field(
@@ -164,11 +218,63 @@ class SubmitTask(Request):
     id: TaskId | None = Field(
         default=None, description="An id of the client's choice (any UUID), for safe repeats."
     )
-    depends_on: Annotated[
-        list[Any], AfterValidator(_refuse_dependencies), Field(json_schema_extra={"maxItems": 0})
-    ] = Field(default_factory=list, description="Not supported yet: leave it out or empty.")
-    parent: Annotated[None, BeforeValidator(_refuse_parent)] = Field(
-        default=None, description="Not supported yet: leave it out."
+    parent: TaskId | None = Field(
+        default=None,
+        description="A task that the caller is running: what waits for it waits for this one too.",
+    )
+
+
+class SubmitTask(TaskFields):
+    """One unit of work for a job."""
+
+    example: ClassVar[dict[str, Any]] = {"payload": {"angle": 90}}
+    depends_on: list[
+        Annotated[
+            Dependency,
+            BeforeValidator(_as_dependency),
+            WithJsonSchema({"anyOf": [_UUID, _DEPENDENCY]}),
+        ]
+    ] = Field(
+        default_factory=list,
+        max_length=MOST_TASKS,
+        description="Ids of the tasks that must have completed before, or have ended otherwise.",
+    )
+
+
+class BulkTask(TaskFields):
+    """One of the tasks of a bulk submission."""
+
+    example: ClassVar[dict[str, Any]] = {"job": "lab:modifiers:Rotate", "payload": {"angle": 90}}
+    job: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
+        description="The job's full name, room:category:name."
+    )
+    key: Label | None = Field(
+        default=None, description="A name by which others of the same request may depend on it."
+    )
+    depends_on: list[
+        Annotated[
+            DependencyInBulk,
+            BeforeValidator(_as_dependency_in_bulk),
+            WithJsonSchema({"anyOf": [_NAME, _DEPENDENCY_IN_BULK]}),
+        ]
+    ] = Field(
+        default_factory=list,
+        max_length=MOST_TASKS,
+        description="Keys of tasks of the same request, and ids of tasks, that must come before.",
+    )
+
+
+class SubmitTasks(Request):
+    """Several tasks for jobs that a room sees: all of them or none."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "tasks": [
+            {"job": "lab:modifiers:Rotate", "key": "first", "payload": {"angle": 90}},
+            {"job": "lab:modifiers:Rotate", "payload": {"angle": 180}, "depends_on": ["first"]},
+        ]
+    }
+    tasks: list[BulkTask] = Field(
+        min_length=1, max_length=MOST_TASKS, description="The tasks, in the order of their claims."
     )
 
 

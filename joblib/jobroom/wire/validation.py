@@ -40,14 +40,20 @@ def _field_error(entry: ErrorDetails) -> FieldError:
     return FieldError(pointer_to(*entry["loc"]), _message(entry))
 
 
+_MESSAGES = {
+    "missing": "is required",
+    "model_type": "must be a JSON object",
+    "dict_type": "must be a JSON object",
+    "value_error": "{error}",
+    "too_long": "must have at most {max_length:,} items",
+    "too_short": "must have at least {min_length} of them",
+    "string_pattern_mismatch": "must hold no control character",
+}
+
+
 def _message(entry: ErrorDetails) -> str:
     """Pydantic's words for an author of Python, as words for a client."""
-    if entry["type"] == "missing":
-        return "is required"
-    if entry["type"] in {"model_type", "dict_type"}:
-        return "must be a JSON object"
-    if entry["type"] == "value_error":
-        return str(entry["ctx"]["error"])
-    if entry["type"] == "string_pattern_mismatch":
-        return "must hold no control character"
+    known = _MESSAGES.get(entry["type"])
+    if known is not None:
+        return known.format(**entry.get("ctx", {}))
     return entry["msg"].replace("Input should", "must", 1).replace("String should", "must", 1)

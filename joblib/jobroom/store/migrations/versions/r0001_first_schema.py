@@ -1,4 +1,4 @@
-"""The first schema: jobs, workers, tasks, turns, notices."""
+"""The first schema: jobs, workers, tasks, turns, notices, edges."""
 
 from __future__ import annotations
 
@@ -150,6 +150,10 @@ def upgrade() -> None:
         sa.Column("message", TEXT, nullable=True),
         sa.Column("error", TEXT, nullable=True),
         sa.Column("result", TEXT, nullable=True),
+        sa.Column("key", TEXT, nullable=True),
+        sa.Column("has_dependencies", sa.Integer(), nullable=False),
+        sa.Column("has_dependents", sa.Integer(), nullable=False),
+        sa.Column("failed_by", TEXT, nullable=True),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.CheckConstraint(
             "(status = 'completed' OR status = 'failed' OR status = 'cancelled')"
@@ -171,6 +175,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_task")),
         sa.UniqueConstraint("id", name="uq_task_id"),
         postgresql_with=CLEARED_SOON,
+    )
+    op.create_index(
+        "ix_task_blocked",
+        "task",
+        ["seq"],
+        unique=False,
+        sqlite_where=sa.text("status = 'blocked'"),
+        postgresql_where=sa.text("status = 'blocked'"),
     )
     op.create_index("ix_task_creator", "task", ["created_by_id", "room_id", "seq"], unique=False)
     op.create_index(
@@ -207,6 +219,33 @@ def upgrade() -> None:
     )
     op.create_index("ix_task_job", "task", ["job_seq", "status", "room_id", "seq"], unique=False)
     op.create_index("ix_task_room", "task", ["room_id", "status", "seq"], unique=False)
+    op.create_table(
+        "edge",
+        sa.Column("dependency_id", TEXT, nullable=False),
+        sa.Column(
+            "dependent_seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
+        ),
+        sa.Column("condition", TEXT, nullable=False),
+        sa.Column("state", TEXT, nullable=False),
+        sa.Column("name", TEXT, nullable=True),
+        sa.CheckConstraint(
+            "condition = 'afterok' OR condition = 'afternotok' OR condition = 'afterany'",
+            name=op.f("ck_edge_condition"),
+        ),
+        sa.CheckConstraint(
+            "state = 'waiting' OR state = 'met' OR state = 'broken'", name=op.f("ck_edge_state")
+        ),
+        sa.ForeignKeyConstraint(
+            ["dependent_seq"],
+            ["task.seq"],
+            name=op.f("fk_edge_dependent_seq"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("dependency_id", "dependent_seq", name="pk_edge"),
+        sqlite_with_rowid=False,
+        postgresql_with=CLEARED_SOON,
+    )
+    op.create_index("ix_edge_dependent", "edge", ["dependent_seq", "state"], unique=False)
     op.create_table(
         "worker_job_link",
         sa.Column("worker_id", TEXT, nullable=False),

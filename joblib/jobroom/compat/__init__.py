@@ -1,0 +1,1 @@
+"""Our queue in the place of other packages' own."""
