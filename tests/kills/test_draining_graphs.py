@@ -68,8 +68,14 @@ class Crew:
         process.wait()
         self.members.remove(process)
 
+    def are_done(self):
+        """Whether all have ended; none may have failed, as others would wait for its job."""
+        codes = [each.poll() for each in self.members]
+        assert set(codes) <= {None, 0}
+        return codes == [0] * WORKERS
+
     def wait(self):
-        assert [each.wait(LONGEST_SECONDS) for each in self.members] == [0] * WORKERS
+        until(self.are_done, seconds=LONGEST_SECONDS, what="a worker never ended")
 
 
 def make_graph(size, *, is_mixed):
@@ -115,6 +121,7 @@ class Runner:
             self.look()
 
     def look(self):
+        self._crew.are_done()
         for job in self._doomed:
             if (holder := self._crew.dying(job)) is not None:
                 self._crew.kill(holder)
@@ -209,6 +216,7 @@ class Reaper:
         self.servers_killed = 0
 
     def look(self):
+        self._crew.are_done()
         for job in list(self._doomed):
             if (holder := self._crew.dying(job)) is not None:
                 if job.dies == "lost":
@@ -221,7 +229,7 @@ class Reaper:
             self._server.kill()
             self._server.start()
             self.servers_killed += 1
-        return ended == self._size
+        return not self._store.count("task WHERE completed_at IS NULL")
 
 
 def test_workers_drain_a_random_graph_over_rest(place, tally):

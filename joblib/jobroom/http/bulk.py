@@ -22,8 +22,8 @@ from jobroom.http import render
 from jobroom.http.exchange import Call, Reply, reply
 from jobroom.http.tasks import TRIES, find_job, idempotency_key, known_job
 from jobroom.service import access, bulk
+from jobroom.service.new_task import NewTask
 from jobroom.service.planning import Asked
-from jobroom.service.submission import NewTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,6 +16,7 @@ from jobroom.http import longpoll, paging, render
 from jobroom.http.exchange import JSON, Call, Reply, reply
 from jobroom.service import access, claiming, reading, registration, reporting, retrying, submission
 from jobroom.service import workers as crew
+from jobroom.service.new_task import NewTask
 
 if TYPE_CHECKING:
     from jobroom.domain.records import Job, TaskView
@@ -54,14 +55,14 @@ async def submit_task(call: Call) -> Reply:
     raise StoreUnavailable(f"The job {full_name} keeps changing; try again in a moment.")
 
 
-def _new_task(call: Call, body: wire.SubmitTask) -> submission.NewTask:
+def _new_task(call: Call, body: wire.SubmitTask) -> NewTask:
     key = idempotency_key(call)
     fingerprint = None
     if key is not None or body.id is not None:
         # The id in its one spelling: the same request may spell it in another way.
         said = call.values() if body.id is None else {**call.values(), "id": body.id}
         fingerprint = jsontext.fingerprint("POST", call.scope["path"], said)
-    return submission.NewTask(
+    return NewTask(
         payload=call.raw("payload") or "{}",
         priority=body.priority,
         run_at=body.run_at,
@@ -101,7 +102,7 @@ async def find_job(call: Call, room_id: str, full_name: str) -> Job:
     return job
 
 
-async def _find_repeat(call: Call, new: submission.NewTask) -> submission.Submitted | None:
+async def _find_repeat(call: Call, new: NewTask) -> submission.Submitted | None:
     """A request that was accepted once is not judged again by a newer schema."""
     if new.fingerprint is None:
         return None

@@ -9,8 +9,8 @@ from jobroom.domain.jsontext import pointer_to
 from jobroom.domain.records import KEY_LIFE, Caller, TaskView
 from jobroom.errors import FieldError, TaskExists
 from jobroom.service import planning, planting, submission
+from jobroom.service.new_task import NewTask
 from jobroom.service.planning import Asked
-from jobroom.service.submission import NewTask
 from jobroom.service.use_case import reads, writes
 from jobroom.store import edges, planned, weaving
 from jobroom.store.transaction import Transaction

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jobroom.domain.records import Caller, Job
-    from jobroom.service.submission import NewTask
+    from jobroom.service.new_task import NewTask
     from jobroom.store.planned import Dependency
     from jobroom.store.transaction import Transaction
     from jobroom.store.weaving import Heir

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from jobroom.domain.records import Caller, Job, TaskView
+    from jobroom.service.new_task import NewTask
     from jobroom.service.planning import Asked, Node, Plan
-    from jobroom.service.submission import NewTask
     from jobroom.store.transaction import Transaction
 
     Describe = Callable[[str, Job, NewTask], dict[str, Any]]

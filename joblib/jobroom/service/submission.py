@@ -9,32 +9,10 @@ from jobroom.domain import names
 from jobroom.domain.records import KEY_LIFE, Caller, Job, TaskView
 from jobroom.errors import IdempotencyKeyReused, TaskExists
 from jobroom.service import access, planning, planting
+from jobroom.service.new_task import NewTask
 from jobroom.service.use_case import reads, writes
 from jobroom.store import edges, jobs, tasks
 from jobroom.store.transaction import Transaction
-
-
-class NewTask(NamedTuple):
-    """What a submission says. ``payload`` is JSON text, times are microseconds.
-
-    ``fingerprint`` stands for the whole request where it may come twice: with an idempotency key,
-    or with an ``id`` chosen by the client. ``depends_on`` pairs what the task depends on with the
-    condition: a stored task by its id, one of the same request by its place in it. ``key`` is what
-    others of the request call it.
-    """
-
-    payload: str = "{}"
-    priority: int = 0
-    run_at: int | None = None
-    expires_at: int | None = None
-    max_attempts: int | None = None
-    timeout_seconds: float | None = None
-    id: str | None = None
-    idempotency_key: str | None = None
-    fingerprint: str | None = None
-    key: str | None = None
-    depends_on: tuple[tuple[str | int, str], ...] = ()
-    parent: str | None = None
 
 
 class Submitted(NamedTuple):
