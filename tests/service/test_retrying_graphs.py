@@ -272,7 +272,7 @@ def test_a_cancelled_task_whose_dependency_failed_waits_for_its_retry(plot, alic
     plot.draw(a="", b="a")
     plot.cancel("b")
     plot.fail("a", alice)
-    with pytest.raises(InvalidTaskTransition, match=f"retry task {plot.ids['a']} instead"):
+    with pytest.raises(InvalidTaskTransition, match=f"retry task {plot.ids['a']} first, then"):
         retry(plot, "b")
     retry(plot, "a")
     assert plot.statuses()["b"] == "cancelled"

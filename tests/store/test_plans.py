@@ -225,9 +225,9 @@ MARKS = re.compile(
     r"SEARCH (?!.*\((rowid|id)>\?\))|(CORRELATED )?(SCALAR|LIST) SUBQUERY|CO-ROUTINE"
     r"|COMPOUND QUERY|LEFT-MOST SUBQUERY|UNION ALL|MERGE \(UNION ALL\)|LEFT$|RIGHT$"
     # What one task depends on, found by its index; and what is reached in a graph, step by step.
-    r"|SCAN needs$|SETUP$|RECURSIVE STEP$|MATERIALIZE fallen$|SCAN (ending|breaking|fallen)$"
+    r"|SCAN (needs|ordered)$|SETUP$|RECURSIVE STEP$|MATERIALIZE fallen$|SCAN (ending|breaking|fallen)$"
 )
-EDGES = "CO-ROUTINE needs"
+EDGES = ("CO-ROUTINE needs", "CO-ROUTINE ordered")
 # A page merges, for each status, the newest rows up to its own LIMIT.
 OF_A_PAGE = re.compile(r"SCAN (anon_\d+|first)|USE TEMP B-TREE FOR ORDER BY")
 
@@ -298,7 +298,7 @@ def plan_of(queue: JobQueue, statement: Statement) -> list[str]:
     return [
         line
         for parent, line in lines.values()
-        if line != SORTS or lines.get(parent, ("", ""))[1] != EDGES
+        if line != SORTS or lines.get(parent, ("", ""))[1] not in EDGES
     ]
 
 

@@ -56,7 +56,8 @@ LONGEST_NAME = 255
 class SqliteQueue(QueueInterface):
     """A queue of jobs in a SQLite file, for pyantz's runners.
 
-    It may be used by any number of processes at once, be pickled, and used after a fork. Raises
+    It may be used by any number of processes at once, be pickled, and used after a fork that was
+    made while no other thread was in a call. Raises
     ``jobroom.errors.ConfigurationError`` for a file that cannot be used, and ``StoreUnavailable``
     where it does not take a write: nothing of that was kept.
     """
@@ -124,8 +125,8 @@ class SqliteQueue(QueueInterface):
     ) -> None:
         """Say how a job stands; what depends on it is ready, or fails, in the same transaction.
 
-        Of a job that has ended only PENDING changes anything. Raises KeyError for an unknown job,
-        and ValueError for what is no status.
+        Of a job that has ended only PENDING and READY change anything. Raises KeyError for an
+        unknown job, and ValueError for what is no status.
         """
         self._jobs.report(str(job_id), Standing(status), details)
 

@@ -31,9 +31,9 @@ class SqliteQueue(QueueInterface):
     """A queue of jobs in a SQLite file, which is made if it is missing.
 
     Any number of objects, threads and processes may use one file at once; an object may be
-    pickled, and used after a fork. What a method has returned from is on the disk. Nothing needs
-    to be closed. ``uvicorn app:app`` on the same file shows the jobs as tasks of the room
-    ``@local``.
+    pickled, and used after a fork that was made while no other thread was in a call. What a
+    method has returned from is on the disk. Nothing needs to be closed. ``uvicorn app:app`` on
+    the same file shows the jobs as tasks of the room ``@local``.
 
     Raises ``jobroom.errors.ConfigurationError`` for a file that cannot be used, and
     ``StoreUnavailable`` where it does not take a write (disk full, kept busy): nothing of that
@@ -83,7 +83,8 @@ class SqliteQueue(QueueInterface):
 
         It waits for ``depends_on``, which may come later. A job that submits others gives its own
         id as ``parent_job_id``: what waits for it then waits for them too. They come too late
-        where that has begun. The reason is logged. Raises ValueError for what JSON cannot hold.
+        where that has begun. The reason is logged, unless it is the id. Raises ValueError for what
+        JSON cannot hold.
 
         >>> import tempfile
         >>> folder = tempfile.TemporaryDirectory()
@@ -147,9 +148,9 @@ class SqliteQueue(QueueInterface):
         """Say how a job stands, with ``details`` for whoever asks.
 
         SUCCESS and ERROR end it: its dependents are ready, or fail, all the way down, in the same
-        transaction. PENDING queues it again in its old place, READY as soon as its dependencies
-        are met; what depends on it waits again unless it has begun. RUNNING takes it by its id.
-        Any other report on a job that has ended changes nothing, and is logged.
+        transaction. PENDING, or READY, queues it again in its old place, ready as soon as its
+        dependencies are met; what depends on it waits again unless it has begun. RUNNING takes it
+        by its id. Any other report on a job that has ended changes nothing, and is logged.
 
         Raises KeyError for an unknown job, and ValueError for what is no status.
 

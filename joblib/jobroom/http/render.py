@@ -117,7 +117,7 @@ def _dependencies(view: TaskView) -> tuple[list[str], list[Document]]:
     if view.edges is None:
         return [], []
     try:
-        edges = sorted(map(_edge, orjson.loads(view.edges)), key=lambda each: str(each[1]["id"]))
+        edges = [_edge(each) for each in orjson.loads(view.edges)]
     except (TypeError, ValueError):
         return [], []  # somebody else has written to the tables
     waiting = edges if view.task.status == TaskStatus.BLOCKED else []

@@ -70,21 +70,24 @@ _known = (
 
 
 def _edges(most: int) -> ColumnElement[str]:
+    needed = func.coalesce(_known, json_row(*_told, _edge.c.name, NULL, NULL))
+    # Not in the order of the key, which a planner may take for an index to find them by.
+    dependency_id = _edge.c.dependency_id.concat(literal("")).label("dependency_id")
     needs = (
-        select(func.coalesce(_known, json_row(*_told, _edge.c.name, NULL, NULL)).label("needed"))
+        select(needed.label("needed"), dependency_id)
         .where(_edge.c.dependent_seq == task.c.seq)
-        # Who is waited for comes first; and not in the order of the key, which a planner may take
-        # for an index to find them by.
+        # Of too many those that are waited for are told.
         .order_by(
             case((_edge.c.state == literal("waiting"), literal(0)), else_=literal(1)),
-            _edge.c.dependency_id.concat(literal("")),
+            dependency_id,
         )
         .limit(literal(most))
         .correlate(task)
         .subquery("needs")
     )
+    ordered = select(needs.c.needed).order_by(needs.c.dependency_id).subquery("ordered")
     has_some = task.c.has_dependencies == literal(1)
-    shown = select(json_rows(needs.c.needed)).correlate(task).scalar_subquery()
+    shown = select(json_rows(ordered.c.needed)).correlate(task).scalar_subquery()
     return with_tables(case((has_some, shown)))
 
 
