@@ -200,12 +200,12 @@ def test_a_crowd_that_does_everything_at_once_ends_with_each_task_ended_once(
     desk, alice, *, bob, meet, tally, store
 ) -> None:
     """No deadlock is told to anybody, no answer is lost, no task is left behind."""
-    job = desk.job(alice, on_worker_lost="requeue", max_attempts=5)
+    job = desk.job(alice, on_worker_lost="requeue", max_attempts=100)
     ended: list[str] = []
 
     def work(at: Desk, number: int) -> int:
         worker = at.worker(alice)
-        at.job(alice, worker_id=worker, on_worker_lost="requeue", max_attempts=5)
+        at.job(alice, worker_id=worker, on_worker_lost="requeue", max_attempts=100)
         done = 0
         while done < 12:
             for task in at.claim(alice, worker, start=True, limit=random.choice((1, 1, 3))):
@@ -228,7 +228,7 @@ def test_a_crowd_that_does_everything_at_once_ends_with_each_task_ended_once(
     said = meet(*calls, submit, submit, sweep, sweep)
     assert said[:4] == [12] * 4, said
     assert said[6:] == [0, 0], said
-    desk.job(alice, on_worker_lost="requeue", max_attempts=5)
+    desk.job(alice, on_worker_lost="requeue", max_attempts=100)
     while tasks := desk.claim(alice, start=True, limit=10):
         for task in tasks:
             desk.report(alice, task, "completed")

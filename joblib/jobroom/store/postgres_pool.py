@@ -119,6 +119,8 @@ class Pool:
             line.unused_since = time.monotonic()
             self._idle.append(line)
             self._close_unused()
+            if self._is_closed:  # at this very moment, after its last look
+                self.drop()
         self._slots.release()
 
     def drop(self) -> None:
