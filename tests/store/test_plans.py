@@ -225,7 +225,7 @@ MARKS = re.compile(
     r"SEARCH (?!.*\((rowid|id)>\?\))|(CORRELATED )?(SCALAR|LIST) SUBQUERY|CO-ROUTINE"
     r"|COMPOUND QUERY|LEFT-MOST SUBQUERY|UNION ALL|MERGE \(UNION ALL\)|LEFT$|RIGHT$"
     # What one task depends on, found by its index; and what is reached in a graph, step by step.
-    r"|SCAN (needs|ordered)$|SETUP$|RECURSIVE STEP$|MATERIALIZE fallen$|SCAN (ending|breaking|fallen)$"
+    r"|SCAN (needs|ordered|ending|breaking|fallen)$|SETUP$|RECURSIVE STEP$|MATERIALIZE fallen$"
 )
 EDGES = ("CO-ROUTINE needs", "CO-ROUTINE ordered")
 # A page merges, for each status, the newest rows up to its own LIMIT.

@@ -96,7 +96,7 @@ class Pool:
         self._slots = threading.Semaphore(size)
         self._seconds = seconds
         self._idle: deque[Line] = deque()
-        self._is_closed = False
+        self._closed = threading.Event()
 
     def take(self) -> Line:
         """A connection of one's own; raises psycopg's error where there is none to be had."""
@@ -113,13 +113,13 @@ class Pool:
 
     def give(self, line: Line) -> None:
         """Give a connection back; one with anything open in it is closed."""
-        if self._is_closed or line.connection.closed or not line.is_idle():
+        if self._closed.is_set() or line.connection.closed or not line.is_idle():
             line.close()
         else:
             line.unused_since = time.monotonic()
             self._idle.append(line)
             self._close_unused()
-            if self._is_closed:  # at this very moment, after its last look
+            if self._closed.is_set():  # at this very moment, after its last look
                 self.drop()
         self._slots.release()
 
@@ -130,7 +130,7 @@ class Pool:
 
     def close(self) -> None:
         """Close what is idle now, and the rest when it is given back."""
-        self._is_closed = True
+        self._closed.set()
         self.drop()
 
     def _kept(self) -> Line | None:
