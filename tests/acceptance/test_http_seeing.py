@@ -204,7 +204,8 @@ def test_no_route_shows_or_changes_what_lies_in_a_room_beyond_the_token(server, 
             for person in (u2, boss):
                 body = {"category": "modifiers", "name": "Rotate", "status": "cancelled"}
                 body["tasks"] = [{"job": ROTATE}]
-                sent = None if method in {"GET", "DELETE"} else body
+                has_body = method not in {"GET", "DELETE"} and not path.endswith("/retry")
+                sent = body if has_body else None
                 answer = person.ask(method, concrete, sent)
                 assert answer.status_code == 404, (method, path, answer.text)
                 assert "angle" not in answer.text
