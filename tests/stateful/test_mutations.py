@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +12,9 @@ from breaking import Break, python, sql
 from core_door import CoreDoor
 from doors import DoorError
 from draws import BITE
-from hypothesis.stateful import run_state_machine_as_test
-from machine import driving
+from graph_rules import GraphRules
+from hypothesis.stateful import RULE_MARKER, run_state_machine_as_test
+from machine import QueueMachine, driving
 
 from jobroom.service import access, losing, submission, sweeping
 from jobroom.service.use_case import writes
@@ -111,6 +113,21 @@ def test_a_broken_rule_is_caught(
 ) -> None:
     """By a wrong answer, a wrong state, or the database's own constraints."""
     MUTATIONS[mutation](monkeypatch)
-    machine = driving(lambda: CoreDoor(fresh_database()))
+    machine = _without_graphs(driving(lambda: CoreDoor(fresh_database())))
     with pytest.raises((AssertionError, DoorError, sqlite3.IntegrityError)):
         run_state_machine_as_test(machine, settings=BITE)
+
+
+def _without_graphs(machine: type[QueueMachine]) -> type[QueueMachine]:
+    """The machine without the rules that have mutations of their own, so that it bites sooner."""
+    for name, member in inspect.getmembers(machine, lambda each: hasattr(each, RULE_MARKER)):
+        if name in vars(GraphRules):
+            setattr(machine, name, _no_rule(member))
+    return machine
+
+
+def _no_rule(method: Callable[..., None]) -> Callable[..., None]:
+    def called(*args: object, **kwargs: object) -> None:
+        method(*args, **kwargs)
+
+    return called
