@@ -78,11 +78,6 @@ MUTATIONS: dict[str, Break] = {
     "what has expired is handed out": sql(
         CLAIMS, "(task.expires_at IS NULL OR task.expires_at > :now)"
     ),
-    "one start more than allowed": sql(
-        [reports.FAIL_FOR_GOOD],
-        "task.starts >= task.max_attempts",
-        "task.starts > task.max_attempts",
-    ),
     "a stale schema lets a payload in": sql(
         [tasks._ADD, tasks._ADD_IN_TURN],
         "job.version = :job_version",
