@@ -69,7 +69,10 @@ class ServerProcess:
 
     @property
     def output(self) -> str:
-        return self._output.read_text(errors="replace") if self._output.exists() else ""
+        try:
+            return self._output.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
 
     @property
     def process(self) -> subprocess.Popen[bytes]:

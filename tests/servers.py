@@ -217,8 +217,10 @@ class Postgres(ServerProcess):
 
     def _said(self) -> list[str]:
         """The lines of the file that a running one writes."""
-        path = self._data / "postmaster.pid"
-        return path.read_text().splitlines() if path.exists() else []
+        try:
+            return (self._data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:  # not there yet, or just being replaced by a new one
+            return []
 
 
 class Stores:
