@@ -23,11 +23,14 @@ CONFORMANCE = ("conformance", "migrations", "service", "stateful", "store")
 COUNTED = "counted"
 ON_STORE = "store"
 ABOUT_SOME = "about some stores"
+THROUGH_DOOR = "door"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name what a conformance test may say of itself."""
+    """Name what a test of conformance or of the contract may say of itself."""
     config.addinivalue_line("markers", "only_on(*stores): it is about these stores and no other")
+    config.addinivalue_line("markers", "in_process_only(reason): no server lets its inside be seen")
+    config.addinivalue_line("markers", "path_as_sent(reason): no gateway may decode the path")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -48,6 +51,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ]
     _print_section(terminalreporter, "counts", _lines_counted(reports))
     _print_section(terminalreporter, "conformance", _lines_of_stores(reports))
+    _print_section(terminalreporter, "contract", _lines_of_doors(reports))
 
 
 def _print_section(terminal: pytest.TerminalReporter, title: str, lines: list[str]) -> None:
@@ -77,16 +81,30 @@ def _lines_of_stores(reports: list[pytest.TestReport]) -> list[str]:
     return [_line_of_store(store, on[store]) for store in STORES if store in on]
 
 
+def _lines_of_doors(reports: list[pytest.TestReport]) -> list[str]:
+    """A line for each door that the contract's tests went through, the first door first."""
+    through: dict[str, list[pytest.TestReport]] = {}
+    for report in reports:
+        if door := dict(report.user_properties).get(THROUGH_DOOR):
+            through.setdefault(str(door), []).append(report)
+    return [f"{door} {_outcomes(found)}" for door, found in through.items()]
+
+
 def _line_of_store(store: str, reports: list[pytest.TestReport]) -> str:
     passed = [report for report in reports if report.passed and report.when == "call"]
     about_some = sum(ABOUT_SOME in dict(report.user_properties) for report in passed)
-    others = Counter(report.outcome for report in reports if not report.passed)
-    line = f"{store} {len(passed)} passed"
-    line += "".join(f", {count} {outcome}" for outcome, count in sorted(others.items()))
-    line += f" in {sum(report.duration for report in reports):.0f} s"
+    line = f"{store} {_outcomes(reports)}"
     if about_some:
         line += f": {len(passed) - about_some} on every store, {about_some} about some stores alone"
     return line
+
+
+def _outcomes(reports: list[pytest.TestReport]) -> str:
+    passed = [report for report in reports if report.passed and report.when == "call"]
+    others = Counter(report.outcome for report in reports if not report.passed)
+    said = f"{len(passed)} passed"
+    said += "".join(f", {count} {outcome}" for outcome, count in sorted(others.items()))
+    return said + f" in {sum(report.duration for report in reports):.0f} s"
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ PACKAGE = ROOT / "joblib" / "jobroom"
 COMMAND_START = "python3 -m venv .venv && "
 UNTRACKED = re.compile(
     r"\.git|\.venv.*|__pycache__|build|dist|.*\.egg-info|\..*_cache|\.hypothesis|.*\.db(-.*|\.key.*)?|\.jobroom.*"
+    r"|\.aws-sam|samconfig\.toml"
 )
 
 

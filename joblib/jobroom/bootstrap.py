@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import signal
 import sys
 import threading
@@ -12,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from jobroom import keys, scheduler, tokens
+from jobroom import keys, logs, scheduler, tokens
 from jobroom.errors import ConfigurationError
 from jobroom.http import asgi, startup
 from jobroom.http.auth import Authenticator, BearerAuthenticator, CallableAuthenticator
@@ -64,7 +63,7 @@ def create_app(
             if is_open_by_token and bearer()[1]:
                 _greet(chosen())
             _calm_the_collector()
-            _let_logs_be_seen()
+            logs.let_logs_be_seen(chosen().log_format)
             with scheduler.sweeping(opened), _stopping_long_polls(door):
                 yield
         finally:
@@ -95,7 +94,7 @@ def _bearer_authenticator(settings: JobLibSettings) -> tuple[Authenticator, bool
     """The verifier of the settings' tokens, and whether it goes by a key of our own making."""
     verifier, local_key = tokens.verifier_from_settings(
         settings,
-        local_key_path=keys.local_key_path(settings.database_url),
+        local_key_path=keys.local_key_path_of(settings),
         allow_local=not on_lambda(),
     )
     return BearerAuthenticator(verifier), local_key is not None
@@ -105,7 +104,7 @@ def _greet(settings: JobLibSettings) -> None:
     """On a server with nothing configured: a token, and a line that uses it."""
     token = tokens.token_for_settings(settings, sub="local", is_admin=True, hours=FIRST_TOKEN_HOURS)
     address = server_address(sys.argv[1:])
-    key_path = keys.local_key_path(settings.database_url)
+    key_path = keys.local_key_path_of(settings)
     lines = (
         "",
         f"jobroom keeps its work in {settings.database_url}; its key is in {key_path}.",
@@ -133,17 +132,6 @@ def _calm_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-
-
-def _let_logs_be_seen() -> None:
-    """Without a handler of the host's, what the server has to tell goes to stderr."""
-    log = logging.getLogger("jobroom")
-    if log.hasHandlers():
-        return
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
 
 
 @contextmanager

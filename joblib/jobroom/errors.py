@@ -20,6 +20,7 @@
     │   ├── DependencyCycle
     │   └── DependencyNotFound
     ├── PayloadTooLarge
+    ├── AnswerTooLarge                  more than one answer may carry
     ├── TooManyRequests
     ├── StoreUnavailable                try again a little later
     └── ConfigurationError              start-up refuses; the message says what to set
@@ -162,6 +163,12 @@ class PayloadTooLarge(JobroomError):
     """A body over the stated limit."""
 
     slug = "payload-too-large"
+
+
+class AnswerTooLarge(JobroomError):
+    """What was asked for is longer than an answer may be; nothing was changed for it."""
+
+    slug = "answer-too-large"
 
 
 class TooManyRequests(JobroomError):

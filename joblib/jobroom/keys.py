@@ -17,6 +17,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt.algorithms import AllowedPublicKeys
 
+from jobroom import secret_store
 from jobroom.errors import ConfigurationError, StoreUnavailable, Unauthorized
 from jobroom.settings import JobLibSettings
 
@@ -102,9 +103,46 @@ class PublishedKeys:
         self._fetch_after = time.monotonic() + COOLDOWN_SECONDS
 
 
-def configured_keys(settings: JobLibSettings) -> FixedKey | PublishedKeys | None:
-    """Return the keys that the settings name, None if they name none; raises on a bad choice."""
-    names = ("jwt_secret", "jwt_public_key", "jwt_jwks_url")
+class SecretKeys:
+    """A shared secret that a store of secrets keeps, where it may be rotated at any time.
+
+    Its version before the last rotation is accepted beside it. Fetching blocks, so ``key_for``
+    belongs in a thread; a token that fits neither makes it ask again at most every 30 seconds.
+    """
+
+    may_fetch: ClassVar[bool] = True
+
+    def __init__(self, secret: secret_store.Secret, algorithms: tuple[str, ...]) -> None:
+        self.secret = secret
+        self.algorithms = algorithms
+
+    def key_for(self, token: bytes) -> str:
+        """Return the secret that the token is signed with, or the current one if it is neither."""
+        versions = self.secret.versions()
+        fitting = self._fitting(token, versions)
+        if fitting is None and self.secret.replace(versions[0]):
+            versions = self.secret.versions()
+            fitting = self._fitting(token, versions)
+        return fitting or versions[0]
+
+    def _fitting(self, token: bytes, versions: tuple[str, ...]) -> str | None:
+        for version in versions:
+            try:
+                jwt.PyJWS().decode_complete(token, version, algorithms=self.algorithms)
+            except jwt.InvalidSignatureError:
+                continue
+            except jwt.PyJWTError:  # no other secret would help it
+                return versions[0]
+            return version
+        return None
+
+
+def configured_keys(settings: JobLibSettings) -> FixedKey | PublishedKeys | SecretKeys | None:
+    """Return the keys that the settings name, None if they name none; raises on a bad choice.
+
+    Nothing is fetched yet.
+    """
+    names = ("jwt_secret", "jwt_secret_arn", "jwt_public_key", "jwt_jwks_url")
     given = [variable_name(name) for name in names if getattr(settings, name) is not None]
     if len(given) > 1:
         raise ConfigurationError(f"Set only one of {' and '.join(given)}.")
@@ -113,6 +151,8 @@ def configured_keys(settings: JobLibSettings) -> FixedKey | PublishedKeys | None
         raise ConfigurationError(f"Unset {given[0]} or {mode}=local: local mode makes its own key.")
     if settings.jwt_secret is not None:
         return shared_key(settings.jwt_secret.get_secret_value(), settings.jwt_algorithms)
+    if settings.jwt_secret_arn is not None:
+        return secret_keys(settings)
     if settings.jwt_public_key is not None:
         return public_key(settings.jwt_public_key, settings.jwt_algorithms)
     if settings.jwt_jwks_url is not None:
@@ -120,10 +160,23 @@ def configured_keys(settings: JobLibSettings) -> FixedKey | PublishedKeys | None
     return None
 
 
-def shared_key(secret: str, algorithms: Sequence[str] | None = None) -> FixedKey:
+def secret_keys(settings: JobLibSettings) -> SecretKeys | None:
+    """Name a shared secret by its ARN; it is checked as any other, each time it is fetched."""
+    algorithms = _shared_algorithms(settings.jwt_algorithms)
+    secret = secret_store.jwt_secret(
+        settings,
+        lambda text: shared_key(text, algorithms, setting="jwt_secret_arn"),
+        refused_seconds=COOLDOWN_SECONDS,
+    )
+    return None if secret is None else SecretKeys(secret, algorithms)
+
+
+def shared_key(
+    secret: str, algorithms: Sequence[str] | None = None, *, setting: str = "jwt_secret"
+) -> FixedKey:
     """Check a shared secret; HS256 unless told otherwise."""
-    chosen = _chosen_algorithms(algorithms, ("HS256",), allowed=tuple(LEAST_SECRET_BYTES))
-    variable = variable_name("jwt_secret")
+    chosen = _shared_algorithms(algorithms)
+    variable = variable_name(setting)
     least = max(LEAST_SECRET_BYTES[name] for name in chosen)
     if len(secret.encode(errors="replace")) < least:
         raise ConfigurationError(f"{variable} is too short: give it at least {least} random bytes.")
@@ -169,6 +222,10 @@ def variable_name(setting: str) -> str:
     return f"ZNDRAW_JOBLIB_{setting.upper()}"
 
 
+def _shared_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
+    return _chosen_algorithms(algorithms, ("HS256",), allowed=tuple(LEAST_SECRET_BYTES))
+
+
 def _chosen_algorithms(
     algorithms: Sequence[str] | None, default: tuple[str, ...], *, allowed: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -185,6 +242,14 @@ def _prepare(algorithm: str, text: str) -> AllowedPublicKeys | bytes | None:
         return jwt.get_algorithm_by_name(algorithm).prepare_key(text)  # type: ignore[no-any-return]
     except (jwt.InvalidKeyError, ValueError):
         return None
+
+
+def local_key_path_of(settings: JobLibSettings) -> Path | None:
+    """Return where the local key of a server with these settings lies, None if it has none.
+
+    A database that is named by an ARN is a server's.
+    """
+    return local_key_path(settings.database_url) if settings.database_url_arn is None else None
 
 
 def local_key_path(database_url: str) -> Path | None:

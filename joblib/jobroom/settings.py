@@ -6,12 +6,15 @@ import difflib
 import json
 import logging
 import os
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 PREFIX = "ZNDRAW_JOBLIB_"
+SECRETS = Path("/run/secrets")
+"""Where docker, podman and Kubernetes put secrets: files named after the variables."""
 
 log = logging.getLogger(__name__)
 
@@ -57,14 +60,17 @@ class JobLibSettings(BaseSettings):
     long_poll_max_wait_seconds: SecondsOrOff = 120
 
     database_url: str = "sqlite:///jobroom.db"
+    database_url_arn: str | None = None
     database_busy_seconds: PositiveSeconds = 10
     database_connections: Annotated[int, Field(ge=1, le=1000)] = 8
     database_auth_token: SecretStr | None = None
     database_auth_token_file: str | None = None
+    database_auth_token_arn: str | None = None
     sqlite_synchronous: Literal["FULL", "NORMAL"] = "FULL"
 
     auth_mode: Literal["jwt", "local"] | None = None
     jwt_secret: SecretStr | None = None
+    jwt_secret_arn: str | None = None
     jwt_public_key: str | None = None
     jwt_jwks_url: str | None = None
     jwt_algorithms: Annotated[list[str] | None, NoDecode, _list_like('["RS256"]')] = None
@@ -74,18 +80,46 @@ class JobLibSettings(BaseSettings):
 
     max_body_bytes: Annotated[int, Field(ge=1024)] = 1024 * 1024
     max_result_bytes: Annotated[int, Field(ge=1024)] = 16 * 1024 * 1024
+    max_answer_bytes: Annotated[int, Field(ge=64 * 1024)] | None = None
     max_waiters: Annotated[int, Field(ge=0)] = 10_000
     task_retention_seconds: PositiveSeconds = 7 * 24 * 3600
+
+    gateway_timeout_seconds: SecondsOrOff = 30
+    gateway_reserve_seconds: PositiveSeconds = 1.5
+    gateway_base_path: str = ""
+    secrets_refresh_seconds: PositiveSeconds = 300
+
+    log_format: Literal["text", "json"] = "text"
+    metrics_namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9._#/:-]{1,255}$")] = "jobroom"
+
+
+ON_LAMBDA: dict[str, Any] = {
+    # A body is base64 in the event, of 6 MiB in all, and so may be the answer's: 4/3 of its size.
+    "max_result_bytes": 4 * 1024 * 1024,
+    "max_answer_bytes": 4_500_000,
+    "log_format": "json",
+}
+"""Defaults of a function on AWS Lambda, where the platform's own limits are lower."""
 
 
 def read_settings() -> JobLibSettings:
     """The environment's settings; raises ValueError with one sentence on what does not fit.
 
+    What the environment does not say may stand in a file of that name in ``/run/secrets``.
     A name that is no setting, a typing error perhaps, is logged and never refused.
     """
     _warn_of_unknown()
+    given = {name.upper() for name, value in os.environ.items() if value}
+    platform = {
+        field: value
+        for field, value in (ON_LAMBDA if on_lambda() else {}).items()
+        if PREFIX + field.upper() not in given
+    }
     try:
-        return JobLibSettings()
+        folder = SECRETS if SECRETS.is_dir() else None
+        return JobLibSettings(_secrets_dir=folder, **platform)  # type: ignore[call-arg]  # its own
+    except (SettingsError, UnicodeDecodeError, OSError) as error:
+        message = f"A file in {SECRETS} cannot be read: {error.__cause__ or error}."
     except ValidationError as error:
         # Without the value: a secret may stand in the wrong place.
         faults = "; ".join(

@@ -87,7 +87,7 @@ class TokenVerifier:
 
     def __init__(
         self,
-        accepted: keys.FixedKey | keys.PublishedKeys,
+        accepted: keys.FixedKey | keys.PublishedKeys | keys.SecretKeys,
         *,
         issuer: str | None = None,
         audience: str | None = None,
@@ -108,11 +108,16 @@ class TokenVerifier:
         self._clock = clock
         self._known: OrderedDict[bytes, Identity] = OrderedDict()
         self._lock = threading.Lock()
+        self._secret = accepted.secret if isinstance(accepted, keys.SecretKeys) else None
+        # What is remembered was verified by these, and is worth nothing with others.
+        self._versions: tuple[str, ...] | None = None
 
     def recall(self, token: bytes) -> Identity | None:
         """Return what this token proved before, while it lasts; never blocks."""
         identity = self._known.get(token)
-        if identity is None:
+        if identity is None or (
+            self._secret is not None and self._secret.peek() is not self._versions
+        ):
             return None
         expires_at = identity.expires_at
         if expires_at is not None and expires_at <= self._clock():
@@ -123,11 +128,26 @@ class TokenVerifier:
 
     def verify(self, token: bytes) -> Identity:
         """Check signature and claims; raises ``Unauthorized``. May block if ``may_fetch``."""
+        versions = self.prepare()
         identity = self.recall(token)
         if identity is None:
             identity = self._read(self._decode(token))
-            self._remember(token, identity)
+            self._remember(token, identity, versions)
         return identity
+
+    def prepare(self) -> tuple[str, ...] | None:
+        """Fetch a secret that is kept elsewhere, if it has to be; forget what others had verified.
+
+        Raises ConfigurationError or StoreUnavailable where it was never to be had.
+        """
+        if self._secret is None:
+            return None
+        versions = self._secret.versions()
+        with self._lock:
+            if versions is not self._versions:
+                self._known.clear()
+                self._versions = versions
+        return versions
 
     def _decode(self, token: bytes) -> dict[str, object]:
         if len(token) > MAX_TOKEN_BYTES:
@@ -158,8 +178,12 @@ class TokenVerifier:
             raise Unauthorized(_refusal_for(jwt.ExpiredSignatureError()))
         return Identity(Caller(sub, is_admin, _rooms_of(claims)), expires_at)
 
-    def _remember(self, token: bytes, identity: Identity) -> None:
+    def _remember(
+        self, token: bytes, identity: Identity, versions: tuple[str, ...] | None = None
+    ) -> None:
         with self._lock:
+            if versions is not self._versions:
+                return  # a rotation came between
             self._known[token] = identity
             while len(self._known) > self._limit:
                 self._known.popitem(last=False)
@@ -213,6 +237,7 @@ def verifier_from_settings(
         audience=settings.jwt_audience,
         require_exp=settings.jwt_require_exp,
     )
+    verifier.prepare()
     return verifier, local_key
 
 
@@ -227,8 +252,10 @@ def token_for_settings(
     """Make a token that a server with these settings accepts: by its secret, or its local key."""
     configured = keys.configured_keys(settings)
     if configured is None:
-        local_key = keys.local_key(settings, keys.local_key_path(settings.database_url))
+        local_key = keys.local_key(settings, keys.local_key_path_of(settings))
         configured = keys.shared_key(local_key, settings.jwt_algorithms)
+    if isinstance(configured, keys.SecretKeys):
+        configured = keys.FixedKey(configured.secret.value(), configured.algorithms)
     if not isinstance(configured, keys.FixedKey) or not isinstance(configured.key, str):
         message = "Tokens are made by your issuer: this server has only a key to check them by."
         raise ConfigurationError(message)

@@ -28,24 +28,29 @@ ROTATE = "r1:modifiers:Rotate"
 SUBMIT = f"{BASE}/rooms/r1/tasks/{ROTATE}"
 CLAIM = f"{BASE}/tasks/claim"
 ANGLE = {"type": "object", "properties": {"angle": {"type": "number"}}, "required": ["angle"]}
+OUTSIDE = ("/healthz", "/readyz", "/metrics", "/openapi")
 SHOWN = "\nTraceback (most recent"
 
 
 @contextmanager
 def serving(folder, **settings):
     """A server process of its own; it must never have written a trace into its log."""
-    chosen = {
+    with live_server.Server(folder, **chosen(folder, settings)) as server:
+        yield server.until_ready()
+        assert server.is_ready()
+        assert SHOWN not in server.output
+        server.stop()
+
+
+def chosen(folder, settings):
+    """These settings, and those that all these servers have."""
+    return {
         "database_url": f"sqlite:///{folder}/queue.db",
         "jwt_secret": SECRET,
         "sqlite_synchronous": "NORMAL",
         "sweeper_interval_seconds": 0,
         **settings,
     }
-    with live_server.Server(folder, **chosen) as server:
-        yield server.until_ready()
-        assert server.is_ready()
-        assert SHOWN not in server.output
-        server.stop()
 
 
 class Person:
@@ -119,7 +124,7 @@ class Person:
 
 
 def address(path):
-    return path if path.startswith(("/v1", "/healthz", "/readyz", "/openapi")) else BASE + path
+    return path if path.startswith(("/v1", *OUTSIDE)) else BASE + path
 
 
 def q(text):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from lambda_stage import DOORS, serving_on
 from live_server import BASE
-from live_stage import ANGLE, ROTATE, Person, address, curl, serving, slug, taken
+from live_stage import ANGLE, ROTATE, Person, address, curl, slug, taken
 
 from jobroom import tokens
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("seeing")) as started:
+@pytest.fixture(scope="module", params=DOORS)
+def server(request, tmp_path_factory):
+    with serving_on(request.param, request, tmp_path_factory.mktemp("seeing")) as started:
         yield started
 
 

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+from lambda_stage import DOORS, serving_on
 from live_stage import (
     ANGLE,
     ROTATE,
@@ -28,15 +29,15 @@ from jobroom.client.transport import Patience
 DAY_SECONDS = 24 * 3600
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("submitting")) as started:
+@pytest.fixture(scope="module", params=DOORS)
+def server(request, tmp_path_factory):
+    with serving_on(request.param, request, tmp_path_factory.mktemp("submitting")) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def second(server):
-    """Another server process on the same file."""
+    """Another server process on the same file; beside a function, its environments are others."""
     with serving(server.folder) as started:
         yield started
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import shutil
 import socket
@@ -24,6 +25,7 @@ from jobroom.client.plan import when
 from jobroom.client.sweeper import run_cleanup_sweeper
 from jobroom.client.task import current_task
 from jobroom.client.worker import BRIEF
+from jobroom.domain.records import Caller
 from jobroom.errors import (
     Forbidden,
     InvalidInput,
@@ -32,6 +34,7 @@ from jobroom.errors import (
     PayloadInvalid,
     SchemaConflict,
 )
+from jobroom.service import registration, submission
 from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
 
@@ -185,6 +188,44 @@ def test_a_result_over_the_limit_fails_the_task_and_says_so(jobs):
     task = run_one(jobs, lambda _self: "x" * 3000)
     assert task["status"] == "failed"
     assert task["error"].startswith("result too large")
+
+
+def test_a_task_too_large_for_the_servers_answers_holds_a_worker_up_but_does_not_end_it(
+    serve, caplog
+):
+    """It came through another door; the worker goes on as soon as it is taken away."""
+    served = serve(worker_timeout_seconds=5, max_answer_bytes=64 * 1024)
+    jobs = served.connect()
+    jobs.register(Rotate, room="r1")
+    large = submit_through_another_door(served, {"angle": 1, "note": "x" * 100_000})
+    small = jobs.submit(NAME, angle=2)
+    got = []
+    thread = threading.Thread(target=lambda: got.append(next(jobs.listen(0.05))))
+    thread.start()
+    deadline = time.monotonic() + UPPER_BOUND_SECONDS
+    while "claim.too_large" not in caplog.text and time.monotonic() < deadline:
+        time.sleep(0.02)
+    headers = {"authorization": f"Bearer {tokens.issue_token(SECRET, sub='alice')}"}
+    cancelled = httpx.patch(
+        f"{served.url}/v1/joblib/tasks/{large}", json={"status": "cancelled"}, headers=headers
+    )
+    assert cancelled.status_code == 200
+    thread.join(UPPER_BOUND_SECONDS)
+    assert [task.id for task in got] == [small["id"]]
+    assert caplog.text.count("claim.too_large") == 1
+
+
+def submit_through_another_door(served, payload):
+    alice = Caller("alice")
+    job = served.queue.run(registration.find_job, caller=alice, room_id="r1", full_name=NAME)
+    done = served.queue.run(
+        submission.submit_task,
+        caller=alice,
+        room_id="r1",
+        job=job,
+        new=submission.NewTask(json.dumps(payload)),
+    )
+    return done.view.task.id
 
 
 @pytest.mark.parametrize("result", ["\ud800", {"a": 10**5000}])

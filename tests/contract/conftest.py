@@ -5,15 +5,27 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import contract_doors
 import pytest
 from contract_api import ANGLE, SECRET, Api, Json, Person
 from pydantic import SecretStr
 
-from jobroom.bootstrap import create_app
 from jobroom.settings import JobLibSettings
+
+THROUGH_DOOR = "door"  # kept with a test's result; the summary of the run counts by it
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that needs an application through each door."""
+    if "door" in metafunc.fixturenames:
+        inside = metafunc.definition.get_closest_marker("in_process_only")
+        through = contract_doors.DOORS[:1] if inside else contract_doors.DOORS
+        ids = [door.replace(" ", "-") for door in through]
+        metafunc.parametrize("door", through, ids=ids, indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -23,20 +35,44 @@ def runner() -> Iterator[asyncio.Runner]:
         yield one
 
 
+@pytest.fixture(scope="session")
+def doors(
+    runner: asyncio.Runner,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[contract_doors.Doors]:
+    """The servers behind the doors; pytest's cache keeps the function's artifact."""
+    folder = tmp_path_factory.mktemp("doors")
+    cache = getattr(request.config, "cache", None)
+    kept = Path(cache.mkdir("lambda")) if cache else folder
+    with ExitStack() as opened:
+        yield contract_doors.Doors(runner, folder, kept, opened)
+
+
 @pytest.fixture
-def make_api(settings: JobLibSettings, runner: asyncio.Runner) -> Iterator[Callable[..., Api]]:
+def door(request: pytest.FixtureRequest) -> str:
+    """The door that the test goes through."""
+    request.node.user_properties.append((THROUGH_DOOR, request.param))
+    return str(request.param)
+
+
+@pytest.fixture
+def make_api(
+    door: str,
+    doors: contract_doors.Doors,
+    settings: JobLibSettings,
+    request: pytest.FixtureRequest,
+) -> Iterator[Callable[..., Api]]:
     """An application with other settings, or under a root path."""
-    made: list[Api] = []
+    as_sent = request.node.get_closest_marker("path_as_sent") is not None
+    with ExitStack() as opened:
 
-    def make(*, root_path: str = "", **changes: Any) -> Api:
-        known = {"jwt_secret": SecretStr(SECRET), **changes}
-        app = create_app(settings.model_copy(update=known))
-        made.append(Api(app, runner, root_path))
-        return made[-1]
+        def make(*, root_path: str = "", **changes: Any) -> Api:
+            known = {"jwt_secret": SecretStr(SECRET), **changes}
+            chosen = settings.model_copy(update=known)
+            return opened.enter_context(doors.open(door, chosen, root_path, as_sent=as_sent))
 
-    yield make
-    for api in made:
-        api.app.state.door.close()
+        yield make
 
 
 @pytest.fixture
@@ -79,10 +115,9 @@ def stage(
     path = tmp_path_factory.mktemp("stage") / "stage.db"
     shutil.copy(empty_database, path)
     settings = JobLibSettings(database_url=f"sqlite:///{path}", sqlite_synchronous="NORMAL")
-    app = create_app(settings.model_copy(update={"jwt_secret": SecretStr(SECRET)}))
-    ids = _set_stage(Api(app, runner))
-    app.state.door.close()
-    return path, ids
+    chosen = settings.model_copy(update={"jwt_secret": SecretStr(SECRET)})
+    with contract_doors.in_process(chosen, runner) as api:
+        return path, _set_stage(api)
 
 
 def _set_stage(api: Api) -> dict[str, str]:
@@ -103,7 +138,18 @@ def _set_stage(api: Api) -> dict[str, str]:
             wanda.claim()
         if status == "cancelled":
             alice.report(tasks[status], status)
+    tasks["large"] = _set_vast_things(api)
     return {status: task["id"] for status, task in tasks.items()}
+
+
+def _set_vast_things(api: Api) -> Json:
+    """A schema, a pending payload and a result of over 64 KiB; the task that has the result."""
+    bob, much = api.by("bob"), "x" * 70_000
+    bob.register("Vast", room="r2", schema={"type": "object", "description": much})
+    large = bob.submit("r2:modifiers:Vast", {}, room="r2")
+    bob.report(bob.start(), "completed", result=much)
+    bob.submit("r2:modifiers:Vast", {"much": much}, room="r2")
+    return large
 
 
 @pytest.fixture

@@ -1,14 +1,15 @@
-"""Drives the application in process, and holds every answer to the route table and the models."""
+"""Drives the application, and holds every answer to the route table and the models."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import contract_door
 import httpx
 from pydantic import BaseModel
 from starlette.applications import Starlette
@@ -22,6 +23,7 @@ SECRET = "a secret of the tests, long enough"
 BASE = "/v1/joblib"
 ROTATE = "r1:modifiers:Rotate"
 ANGLE = {"type": "object", "properties": {"angle": {"type": "number"}}, "required": ["angle"]}
+OUTSIDE = ("/healthz", "/readyz", "/metrics", "/openapi", "/docs")
 PROBLEM = "application/problem+json"
 SECOND = 1_000_000
 
@@ -42,16 +44,29 @@ T = TypeVar("T")
 
 
 class Api:
-    """The application under test; ``by`` gives somebody who sends requests to it."""
+    """The application under test; ``by`` gives somebody who sends requests to it.
 
-    def __init__(self, app: Starlette, runner: asyncio.Runner, root_path: str = "") -> None:
-        self.app = app
+    It may be anywhere: ``http`` reaches it, ``tell`` says to it what shall be changed inside.
+    """
+
+    def __init__(
+        self,
+        runner: asyncio.Runner,
+        http: httpx.AsyncClient,
+        tell: Callable[[Json], None],
+        app: Starlette | None = None,
+    ) -> None:
         self._runner = runner
-        self._http = httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=app, root_path=root_path),
-            base_url="http://jobroom.test",
-            trust_env=False,
-        )
+        self._http = http
+        self._tell = tell
+        self._app = app
+        self._inside: Json = dict(contract_door.UNTOUCHED)
+
+    @property
+    def app(self) -> Starlette:
+        """The application itself, where it is in this process."""
+        assert self._app is not None, "mark the test in_process_only, with the reason"
+        return self._app
 
     def by(
         self, identity: str, *, is_admin: bool = False, rooms: Iterable[str] | None = None
@@ -67,7 +82,28 @@ class Api:
 
     def let_pass(self, seconds: float) -> None:
         """Move the store's clock."""
-        self.app.state.door.queue.clock_offset += int(seconds * SECOND)
+        offset = (self._inside["clock_offset"] or 0) + int(seconds * SECOND)
+        self._change(clock_offset=offset)
+
+    def set_constant(self, name: str, value: object) -> None:
+        """Change a constant by its full name, until the test ends."""
+        self._change(constants={**self._inside["constants"], name: value})
+
+    def miss(self, module: str) -> None:
+        """Let a module be missing, as where an extra is not installed."""
+        self._change(missing=[module])
+
+    def fail_with(self, error: str) -> None:
+        """Let every use of the store fail with this error."""
+        self._change(failing=error)
+
+    def sweep(self) -> Json:
+        """Sweep now; the counts."""
+        return taken(self.by("root", is_admin=True).post("/sweep"))
+
+    def _change(self, **wanted: Any) -> None:
+        self._inside.update(wanted)
+        self._tell(self._inside)
 
     def run(self, awaitable: Awaitable[T]) -> T:
         """Run something on the loop of this application."""
@@ -110,7 +146,7 @@ class Person:
             headers.setdefault("content-type", "application/json")
         elif body is not None:
             more["json"] = body
-        if not path.startswith(("/v1", "/healthz", "/readyz", "/openapi", "/docs", "/mount")):
+        if not path.startswith(("/v1", "/mount", *OUTSIDE)):
             path = BASE + path
         return await self.api.send(method, path, headers=headers, **more)
 

@@ -50,6 +50,7 @@ class Row:
     slug: str | None = None
     answer: Mapping[str, str | None] = field(default_factory=dict)
     setting: dict[str, Any] = field(default_factory=dict)
+    missing: str = ""  # a module that shall not be installed
 
     @property
     def id(self) -> str:
@@ -78,6 +79,7 @@ CONTRACT = {
     "retry_task": "POST /tasks/{id}/retry",
     "list_tasks": "GET /rooms/{room}/tasks",
     "sweep": "POST /sweep",
+    "metrics": "GET /metrics",
     "me": "GET /v1/me",
     "explain_problem": "GET /v1/problems/{slug}",
     "healthz": "GET /healthz",
@@ -85,6 +87,7 @@ CONTRACT = {
 }
 
 JSON = {"content-type": "application/json"}
+WHOLE = {**JSON, "accept-ranges": "bytes", "etag": r'"\d+"'}
 
 GOOD = (
     Row("create_worker", body={"name": "node-7"}, status=201, answer=JSON),
@@ -118,11 +121,19 @@ GOOD = (
     Row("get_task", answer={**JSON, "etag": 'W/"1"', "preference-applied": None}),
     Row("get_task", headers={"if-none-match": 'W/"1"'}, status=304, answer={"etag": 'W/"1"'}),
     Row("update_task", {"task_id": "{claimed}"}, {"status": "running"}, "wanda", answer=JSON),
-    Row("get_result", {"task_id": "{completed}"}, answer=JSON),
+    Row("get_result", {"task_id": "{completed}"}, answer={**WHOLE, "content-range": None}),
+    Row(
+        "get_result",
+        {"task_id": "{completed}"},
+        headers={"range": "bytes=1-"},
+        status=206,
+        answer={**WHOLE, "content-range": "bytes 1-1/2"},
+    ),
     Row("get_graph", answer=JSON),
     Row("retry_task", {"task_id": "{failed}"}, answer=JSON),
     Row("list_tasks", answer=JSON),
     Row("sweep", who="admin", answer=JSON),
+    Row("metrics", who="admin", answer={"content-type": r"text/plain; version=[\d.]+;.*"}),
     Row("me", answer=JSON),
     Row(
         "explain_problem",
@@ -142,6 +153,8 @@ UNKNOWN_JOB = {"full_name": "r1:modifiers:None"}
 UNKNOWN_WORKER = {"worker_id": "nobody"}
 NO_ROOM = {"max_waiters": 0}
 WAIT = {"prefer": "wait=5"}
+SMALL_ANSWERS = {"max_answer_bytes": 64 * 1024}
+VAST = "r2:modifiers:Vast"
 
 
 def _refusal(slug: str, operation: str, path: dict[str, str] | None = None, **more: Any) -> Row:
@@ -192,6 +205,7 @@ REFUSALS = (
     _refusal("worker-not-found", "claim_tasks", body=UNKNOWN_WORKER),
     _refusal("forbidden", "claim_tasks", body={"worker_id": "wanda"}),
     _refusal("too-many-requests", "claim_tasks", who="wanda", headers=WAIT, setting=NO_ROOM),
+    _refusal("answer-too-large", "claim_tasks", who="bob", setting=SMALL_ANSWERS),
     _refusal("task-not-found", "update_task", UNKNOWN_TASK, body={}),
     _refusal("forbidden", "update_task", {"task_id": "{running}"}, body={"status": "completed"}),
     _refusal("invalid-task-transition", "update_task", body={"status": "completed"}, who="admin"),
@@ -210,6 +224,12 @@ REFUSALS = (
     *_of_rooms("list_jobs"),
     *_of_rooms("get_job"),
     _refusal("job-not-found", "get_job", {"full_name": "Rotate"}),
+    _refusal(
+        "answer-too-large",
+        "get_job",
+        {"room_id": "r2", "full_name": VAST},
+        setting=SMALL_ANSWERS,
+    ),
     *_of_rooms("list_job_tasks"),
     _refusal("job-not-found", "list_job_tasks", UNKNOWN_JOB),
     _refusal("forbidden", "list_job_tasks", {**GLOBAL, "full_name": "@global:modifiers:Align"}),
@@ -218,11 +238,20 @@ REFUSALS = (
     _refusal("forbidden", "list_tasks", GLOBAL),
     _refusal("task-not-found", "get_result", UNKNOWN_TASK),
     _refusal("not-found", "get_result"),
+    _refusal("answer-too-large", "get_result", {"task_id": "{large}"}, setting=SMALL_ANSWERS),
+    _refusal(
+        "range-not-satisfiable",
+        "get_result",
+        {"task_id": "{completed}"},
+        headers={"range": "bytes=2-"},
+    ),
     _refusal("task-not-found", "get_graph", UNKNOWN_TASK),
     _refusal("task-not-found", "retry_task", UNKNOWN_TASK),
     _refusal("forbidden", "retry_task", {"task_id": "{failed}"}, who="bob"),
     _refusal("invalid-task-transition", "retry_task", {"task_id": "{completed}"}),
     _refusal("forbidden", "sweep"),
+    _refusal("forbidden", "metrics"),
+    _refusal("not-found", "metrics", who="admin", missing="prometheus_client.exposition"),
     _refusal("not-found", "explain_problem", {"slug": "bad-luck"}, who="nobody"),
 )
 

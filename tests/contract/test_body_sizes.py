@@ -11,6 +11,7 @@ from contract_api import Api, Person, refused, taken
 
 MIB = 1024 * 1024
 PATH = "/v1/joblib/rooms/r1/tasks/r1:modifiers:Free"
+IN_PROCESS = pytest.mark.in_process_only("looks at how much of a body the application asks for")
 
 
 @pytest.fixture
@@ -107,6 +108,7 @@ class Wire:
         self.sent.append(message)
 
 
+@IN_PROCESS
 def test_a_declared_length_over_the_limit_is_413_before_anything_is_read(free: Person) -> None:
     """Contract: "answered 413 before the body is read to the end"."""
     wire = Wire(free.api, {"content-length": str(50 * MIB)}, [])
@@ -115,6 +117,7 @@ def test_a_declared_length_over_the_limit_is_413_before_anything_is_read(free: P
     assert wire.pieces_read == 0
 
 
+@IN_PROCESS
 def test_a_body_without_a_length_is_413_as_soon_as_it_is_over_the_limit(free: Person) -> None:
     """Contract: as above; the piece that goes over the limit is the last one read."""
     wire = Wire(free.api, {}, [b"a" * MIB, b"a"])
@@ -122,12 +125,14 @@ def test_a_body_without_a_length_is_413_as_soon_as_it_is_over_the_limit(free: Pe
     assert wire.pieces_read == 2
 
 
+@IN_PROCESS
 def test_a_length_that_lies_does_not_get_more_in(free: Person) -> None:
     """A server that trusts the header alone would take any size."""
     wire = Wire(free.api, {"content-length": "10"}, [b"a" * MIB, b"a"])
     assert wire.ask()[0] == 413
 
 
+@IN_PROCESS
 def test_a_client_without_a_token_is_401_before_its_body_is_read(free: Person) -> None:
     """Rules, *Order of checks*: 401 before 413."""
     wire = Wire(free.api, {"authorization": "Bearer no", "content-length": str(50 * MIB)}, [])

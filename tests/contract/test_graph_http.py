@@ -8,6 +8,8 @@ import pytest
 import tables
 from contract_api import Api, Json, Person, listed, pointers, refused, taken
 
+from jobroom.service.queue import JobQueue
+
 NODE = {
     "id",
     "key",
@@ -133,10 +135,10 @@ def test_what_is_not_seen_is_counted_only(api: Api, alice: Person, admin: Person
 
 
 def test_a_damaged_node_is_shown_as_well_as_may_be(
-    api: Api, alice: Person, chain: list[Json]
+    queue: JobQueue, alice: Person, chain: list[Json]
 ) -> None:
     damage = f"UPDATE task SET error = X'ff', key = X'fe' WHERE id = '{chain[0]['id']}'"  # noqa: S608 - our own id
-    tables.write(api.app.state.door.queue, damage)
+    tables.write(queue, damage)
     found = alice.get(f"/tasks/{chain[0]['id']}/graph")
     assert found.status_code == 200
     assert len(found.json()["items"]) == 3

@@ -132,7 +132,7 @@ def test_retention_spares_a_task_while_its_key_lives(api: Api, alice: Person) ->
     alice.report(task, "cancelled")
     for hours, total in ((23, 1), (2, 0)):
         api.let_pass(hours * 3600)
-        api.app.state.door.queue.sweep()
+        api.sweep()
         assert _count(alice) == total
 
 

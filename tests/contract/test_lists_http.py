@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from contract_api import ANGLE, ROTATE, Api, Json, Person, listed, pointers, q, refused, taken
 
-from jobroom.http import paging
 from jobroom.store import lists
 
 TASKS = "/rooms/r1/tasks"
@@ -86,9 +85,9 @@ def test_a_list_says_which_part_of_it_this_is(path: str, wanda: Person) -> None:
 
 def test_tasks_come_newest_first_by_sequence(wanda: Person) -> None:
     """Rules, *Lists*: newest first, never by a clock: the store's stands still here."""
-    wanda.api.app.state.door.queue.clock_offset = -60_000_000
+    wanda.api.let_pass(-60)
     ids = _submit(wanda, 5)
-    wanda.api.app.state.door.queue.clock_offset = -120_000_000
+    wanda.api.let_pass(-60)
     ids += _submit(wanda, 5)
     assert listed(wanda.get(TASKS)) == ids[::-1]
     assert listed(wanda.get(f"{TASKS}?limit=3&offset=2")) == ids[::-1][2:5]
@@ -106,7 +105,7 @@ def test_each_task_is_seen_once_while_tasks_come_and_go(wanda: Person) -> None:
             for task in first[:10]:
                 wanda.patch(f"/tasks/{task}", {"status": "cancelled"})
             wanda.api.let_pass(5)
-            assert wanda.api.app.state.door.queue.sweep().removed_tasks == 10
+            assert wanda.api.sweep()["removed_tasks"] == 10
         page = taken(wanda.get(f"{TASKS}?limit=10&cursor={page['next_cursor']}"))
         seen += [item["id"] for item in page["items"]]
     while page["next_cursor"]:
@@ -124,7 +123,7 @@ def test_a_cursor_holds_when_the_item_it_names_is_gone(wanda: Person) -> None:
     assert page["items"][0]["id"] == gone["id"]
     wanda.report(gone, "cancelled")
     wanda.api.let_pass(5)
-    wanda.api.app.state.door.queue.sweep()
+    wanda.api.sweep()
     assert listed(wanda.get(f"{TASKS}?cursor={page['next_cursor']}")) == [old]
 
 
@@ -315,11 +314,11 @@ def test_a_list_shows_the_place_in_the_queue(wanda: Person) -> None:
 
 @pytest.mark.parametrize(("count", "total", "capped"), [(4, 4, False), (5, 5, False), (6, 5, True)])
 def test_a_total_is_exact_up_to_the_limit_of_counting(
-    count: int, total: int, capped: bool, wanda: Person, monkeypatch: pytest.MonkeyPatch
+    count: int, total: int, capped: bool, wanda: Person
 ) -> None:
     """Contract, *Lists*: exact to 10,000 (here 5), then that number with total_capped."""
-    monkeypatch.setattr(lists, "COUNT_LIMIT", 5)
-    monkeypatch.setattr(paging, "COUNT_LIMIT", 5)
+    wanda.api.set_constant("jobroom.store.lists.COUNT_LIMIT", 5)
+    wanda.api.set_constant("jobroom.http.paging.COUNT_LIMIT", 5)
     _submit(wanda, count)
     page = taken(wanda.get(f"{TASKS}?limit=2"))
     assert (page["total"], page["total_capped"]) == (total, capped)

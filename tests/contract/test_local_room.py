@@ -12,6 +12,7 @@ from contract_api import Api, Json, Person, listed, q, refused, taken
 from jobroom.domain import names
 from jobroom.domain.graph import Need, begin
 from jobroom.domain.records import Job
+from jobroom.service.queue import JobQueue
 from jobroom.store import edges, jobs, planned
 from jobroom.store.transaction import Transaction
 
@@ -66,16 +67,15 @@ def _given(
 
 
 @pytest.fixture
-def ids(api: Api) -> dict[str, str]:
+def ids(queue: JobQueue) -> dict[str, str]:
     """Three tasks in a row: a, b that waits for it, and c that waits for b."""
-    queue = api.app.state.door.queue
     return queue.run(add, {"a": [], "b": ["a"], "c": ["b"]})
 
 
-def hold(api: Api, task_id: str) -> None:
+def hold(queue: JobQueue, task_id: str) -> None:
     """Have a process of the embedded queue be at work on a task."""
     held = "status = 'running', worker_id = 'host 7', attempt = 1, starts = 1, completed_at = NULL"
-    tables.write(api.app.state.door.queue, f"UPDATE task SET {held} WHERE id = '{task_id}'")  # noqa: S608 - ours
+    tables.write(queue, f"UPDATE task SET {held} WHERE id = '{task_id}'")  # noqa: S608 - ours
 
 
 @pytest.mark.parametrize("path", READS)
@@ -121,12 +121,12 @@ def test_to_others_there_is_no_such_task(who: str, api: Api, ids: dict[str, str]
 
 
 def test_a_token_spelled_like_the_worker_of_a_task_holds_nothing(
-    api: Api, admin: Person, ids: dict[str, str]
+    api: Api, admin: Person, queue: JobQueue, ids: dict[str, str]
 ) -> None:
     """The worker of a task here is a process; a client may make a worker of the same name."""
     spelled = api.by("host 7")
     spelled.register()  # makes its identity worker
-    hold(api, ids["a"])
+    hold(queue, ids["a"])
     task = {"id": ids["a"]}
     refused(spelled.get(f"/tasks/{ids['a']}"), "task-not-found")
     for status in ("completed", "failed", "cancelled", "pending", None):
@@ -145,7 +145,7 @@ def test_the_lists_of_other_rooms_do_not_have_them(admin: Person, ids: dict[str,
 
 @pytest.mark.parametrize("who", ["admin", "alice"])
 def test_nothing_is_registered_or_submitted_there(
-    who: str, ids: dict[str, str], request: pytest.FixtureRequest
+    who: str, api: Api, ids: dict[str, str], request: pytest.FixtureRequest
 ) -> None:
     """Contract, *Jobs*: @internal and @local are reserved, 400 ``invalid-room-id``."""
     person: Person = request.getfixturevalue(who)
@@ -186,10 +186,12 @@ def test_an_admin_retries_one(admin: Person, ids: dict[str, str]) -> None:
     assert admin.show({"id": ids["a"]})["status"] == "pending"
 
 
-def test_a_sweep_leaves_it_alone(api: Api, admin: Person, ids: dict[str, str]) -> None:
+def test_a_sweep_leaves_it_alone(
+    api: Api, admin: Person, queue: JobQueue, ids: dict[str, str]
+) -> None:
     """Graph contract: the steps about workers, orphans and retention leave ``@local`` alone."""
     taken(admin.report({"id": ids["a"]}, "cancelled"))
-    hold(api, ids["c"])
+    hold(queue, ids["c"])
     api.let_pass(400 * 86_400)
     for _ in range(2):
         taken(admin.post("/sweep"))

@@ -35,6 +35,11 @@ ACCEPTED = [
     "null",
     "\u200b",
 ]
+# A gateway that decodes leaves no way to tell whether these were sent encoded or are the name.
+AS_SENT = pytest.mark.path_as_sent("an HTTP API of API Gateway decodes paths, a function URL not")
+ROUND_TRIPS = [
+    pytest.param(name, marks=AS_SENT if name in ("A%2FB", "%41") else ()) for name in ACCEPTED
+]
 REFUSED = [
     "A:B",
     "A@B",
@@ -80,19 +85,19 @@ def _check_round_trip(free: Person, room: str, category: str, name: str) -> None
     assert free.claim()["job_name"] == full_name
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@pytest.mark.parametrize("name", ROUND_TRIPS)
 def test_an_accepted_name_round_trips_through_every_route(name: str, free: Person) -> None:
     """Acceptance C20; contract, *Jobs*: "round-trips through every route"."""
     _check_round_trip(free, "r1", "modifiers", name)
 
 
-@pytest.mark.parametrize("room", ACCEPTED)
+@pytest.mark.parametrize("room", ROUND_TRIPS)
 def test_an_accepted_room_round_trips_through_every_route(room: str, free: Person) -> None:
     """Acceptance C20, for rooms."""
     _check_round_trip(free, room, "modifiers", "Rotate")
 
 
-@pytest.mark.parametrize("category", ACCEPTED)
+@pytest.mark.parametrize("category", ROUND_TRIPS)
 def test_an_accepted_category_round_trips_through_every_route(category: str, free: Person) -> None:
     """Acceptance C20, for categories that the settings allow."""
     _check_round_trip(free, "r1", category, "Rotate")

@@ -9,6 +9,8 @@ import pytest
 from contract_api import ANGLE, ROTATE, Api, Json, Person, pointers, refused, taken
 
 TERMINAL = ("completed", "failed", "cancelled")
+LARGEST = {"lambda": 2_000_000}
+"""An event of AWS Lambda holds 6 MB, in which a letter that is no ASCII may take six bytes."""
 POLICY: Json = {"schema": ANGLE, "on_worker_lost": "requeue", "max_attempts": 3}
 
 
@@ -153,7 +155,7 @@ def test_a_lost_workers_report_is_409(alice: Person, wanda: Person) -> None:
     alice.submit()
     task = wanda.start()
     wanda.api.let_pass(61)
-    wanda.api.app.state.door.queue.sweep()
+    wanda.api.sweep()
     lost = alice.show(task)
     assert lost["status"] == "failed"
     assert "Worker disconnected" in lost["error"]
@@ -275,8 +277,11 @@ def test_a_dry_run_lists_what_a_retry_would_start(staged: dict[str, str], api: A
 
 
 @pytest.mark.parametrize("size", [10, 64 * 1024 - 2, 64 * 1024 - 1, 5_000_000])
-def test_a_large_result_comes_back_byte_by_byte(size: int, alice: Person, wanda: Person) -> None:
+def test_a_large_result_comes_back_byte_by_byte(
+    size: int, door: str, alice: Person, wanda: Person
+) -> None:
     """Contract, *Tasks*: GET /tasks/{id}/result, as it was stored."""
+    size = min(size, LARGEST.get(door, size))
     alice.submit()
     task = wanda.start()
     text = json.dumps("é0" * (size // 3), ensure_ascii=False).encode()

@@ -30,6 +30,7 @@ REASONS = {
     409: "Conflict",
     413: "Content Too Large",
     415: "Unsupported Media Type",
+    416: "Range Not Satisfiable",
     422: "Unprocessable Content",
     429: "Too Many Requests",
     500: "Internal Server Error",
@@ -51,6 +52,8 @@ CONTRACT = {
     "not-acceptable": 406,
     "unsupported-media-type": 415,
     "payload-too-large": 413,
+    "answer-too-large": 409,
+    "range-not-satisfiable": 416,
     "validation-error": 422,
     "payload-invalid": 422,
     "idempotency-key-reused": 422,
@@ -61,7 +64,12 @@ CONTRACT = {
     "store-unavailable": 503,
     "internal-error": 500,
 }
-OF_HTTP_ALONE = {"method-not-allowed", "not-acceptable", "unsupported-media-type"}
+OF_HTTP_ALONE = {
+    "method-not-allowed",
+    "not-acceptable",
+    "unsupported-media-type",
+    "range-not-satisfiable",
+}
 
 
 def classes_below(base: type) -> set[type]:

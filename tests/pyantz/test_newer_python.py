@@ -124,4 +124,4 @@ def test_where_there_is_none_the_script_says_in_a_sentence_what_to_install(tmp_p
 def test_ci_looks_for_it_before_anything_else():
     run = (Path(__file__).parents[2] / ".ci" / "run").read_text().splitlines()
     steps = [line for line in run if line.startswith("step ")]
-    assert steps[0].endswith(" python3 tests/pyantz/newer_python.py")
+    assert steps[0].endswith(" python3 tests/newer_python.py")

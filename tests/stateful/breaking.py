@@ -46,7 +46,7 @@ def sql(statements: Iterable[Statement], old: str, new: str = "1 = 1") -> Break:
 
     def apply(monkeypatch: pytest.MonkeyPatch) -> None:
         for statement in statements:
-            broken = {"": Rewritten(statement._elements[""], old, new)}
+            broken = {"": Rewritten(statement.element(), old, new)}
             monkeypatch.setattr(statement, "_elements", broken)
             monkeypatch.setattr(statement, "_compiled", {})
 

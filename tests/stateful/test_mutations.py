@@ -58,7 +58,7 @@ _true_page = lists._page
 
 
 def _page_from_its_last_item(statuses: int, *, of_job: bool) -> Statement:
-    page = Statement(_true_page(statuses, of_job=of_job)._elements[""])
+    page = Statement(_true_page(statuses, of_job=of_job).element())
     sql([page], "task.seq < :before", "task.seq <= :before")(pytest.MonkeyPatch())
     return page
 

@@ -162,8 +162,9 @@ def _side(settings: JobLibSettings, url: str, token_file: Path | None) -> JobLib
     """The settings for one end: what is said for it alone goes before what is said for all."""
     seconds = max(PATIENT_SECONDS, settings.database_busy_seconds)
     changed: dict[str, object] = {"database_url": url, "database_busy_seconds": seconds}
+    changed["database_url_arn"] = None
     if token_file is not None or "authToken=" in url:
-        changed["database_auth_token"] = None
+        changed["database_auth_token"] = changed["database_auth_token_arn"] = None
         changed["database_auth_token_file"] = None if token_file is None else str(token_file)
     return settings.model_copy(update=changed)
 

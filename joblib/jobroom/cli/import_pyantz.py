@@ -57,9 +57,10 @@ def import_pyantz(
 
 def _settings_for(settings: JobLibSettings, url: str) -> JobLibSettings:
     """What is said for this database alone goes before what is said for the usual one."""
-    changed: dict[str, object] = {"database_url": url}
+    changed: dict[str, object] = {"database_url": url, "database_url_arn": None}
     if "authToken=" in url:
         changed |= {"database_auth_token": None, "database_auth_token_file": None}
+        changed["database_auth_token_arn"] = None
     return settings.model_copy(update=changed)
 
 

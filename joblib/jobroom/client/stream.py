@@ -27,7 +27,7 @@ from jobroom.client.sigterm import SigtermGuard
 from jobroom.client.task import ClaimedTask
 from jobroom.client.transport import Json, Patience
 from jobroom.client.worker import BRIEF, ProcessWorker
-from jobroom.errors import JobroomError, Unauthorized
+from jobroom.errors import AnswerTooLarge, JobroomError, Unauthorized
 
 log = logging.getLogger("jobroom.client")
 
@@ -169,6 +169,7 @@ class _Look(threading.Thread):
         self._claim_seconds = claim_seconds
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._abandoned = False
+        self._told = ""
         self._patience = Patience(
             math.inf,
             timeout=CLAIM_TIMEOUT_SECONDS,
@@ -237,6 +238,12 @@ class _Look(threading.Thread):
     def _claim(self, request_id: str, wait: int) -> Json | None:
         try:
             return self._worker.claim(request_id=request_id, wait=wait, patience=self._patience)
+        except AnswerTooLarge as refusal:
+            # Nothing overtakes that task, but somebody may take it away through another door.
+            if str(refusal) != self._told:
+                log.warning("claim.too_large reason=%r", str(refusal))
+                self._told = str(refusal)
+            return None
         except problems.ELSEWHERE:
             if not self._abandoned:
                 raise

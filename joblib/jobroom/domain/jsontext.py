@@ -127,17 +127,19 @@ def escape_nul(text: str) -> str:
     return text.replace("\0", "\u2400")
 
 
-def cut_text(text: str, limit_bytes: int = TEXT_LIMIT) -> str:
+def cut_text(text: str, limit_bytes: int = TEXT_LIMIT, *, whole_bytes: int = 0) -> str:
     """The text in at most ``limit_bytes`` of UTF-8, a mark at its end if something is missing.
 
-    A lone surrogate, which UTF-8 cannot carry, becomes ``?``.
+    A lone surrogate, which UTF-8 cannot carry, becomes ``?``. ``whole_bytes``: how long a text was
+    of which this is the beginning, more than ``limit_bytes`` of it.
     """
-    if text.isascii() and len(text) <= limit_bytes:
+    if text.isascii() and len(text) <= limit_bytes and not whole_bytes:
         return text
     encoded = text.encode("utf-8", "replace")
-    if len(encoded) <= limit_bytes:
+    size = whole_bytes or len(encoded)
+    if size <= limit_bytes:
         return encoded.decode("utf-8")
-    mark = f"… [cut from {len(encoded)} bytes]".encode()
+    mark = f"… [cut from {size} bytes]".encode()
     mark = mark if len(mark) <= limit_bytes else b""
     kept = encoded[: limit_bytes - len(mark)].decode("utf-8", "ignore")
     return kept + mark.decode("utf-8")

@@ -151,7 +151,8 @@ class TaskView(NamedTuple):
 
     ``edges`` is JSON: what it depends on, each ``[id, condition, state, name, job name, status]``;
     None where it depends on nothing. In a list a large payload or result is left out; its size in
-    bytes stands here instead, and of many dependencies how many there are.
+    bytes stands here instead, and of many dependencies how many there are. Of a long error or
+    message there is the beginning, and its whole size here.
     """
 
     task: Task
@@ -162,6 +163,8 @@ class TaskView(NamedTuple):
     payload_bytes: int = 0
     result_bytes: int = 0
     dependency_count: int = 0
+    error_bytes: int = 0
+    message_bytes: int = 0
 
 
 class WorkerView(NamedTuple):

@@ -69,7 +69,8 @@ def _open_queue(path: Path) -> JobQueue:
         raise ConfigurationError(str(error)) from error
     url = f"sqlite:///{quote(str(path))}"
     try:
-        return JobQueue.open(settings.model_copy(update={"database_url": url}))
+        named = {"database_url": url, "database_url_arn": None}
+        return JobQueue.open(settings.model_copy(update=named))
     except ConfigurationError as error:
         # Here the caller names the file, and no setting does.
         raise ConfigurationError(_NAMES_A_SETTING.sub("", str(error))) from error

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from jobroom.http import exchange, pages
-from jobroom.http.exchange import Call, Endpoint, Reply, reply
+from jobroom.http import pages
+from jobroom.http.endpoint import Endpoint, UnknownAddress
+from jobroom.http.exchange import Call, Reply, reply
 from jobroom.http.finder import Finder
 from jobroom.http.routes import ROUTES
 from jobroom.http.routespec import RouteSpec
@@ -78,7 +79,7 @@ def build_app(
     app.finder = Finder(endpoints)
     # A slash too many names nothing here; a redirect would be an answer that is no problem.
     app.router.redirect_slashes = False
-    app.router.default = exchange.unknown_address
+    app.router.default = UnknownAddress(door)
     app.state.door = door
     return app
 

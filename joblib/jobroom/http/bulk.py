@@ -15,12 +15,19 @@ from jobroom.errors import (
     FieldError,
     JobNotFound,
     PayloadInvalid,
+    PayloadTooLarge,
     StoreUnavailable,
     ValidationFailed,
 )
-from jobroom.http import render
-from jobroom.http.exchange import Call, Reply, reply
-from jobroom.http.tasks import TRIES, find_job, idempotency_key, known_job
+from jobroom.http import fitting, render
+from jobroom.http.exchange import Call, Reply
+from jobroom.http.tasks import (
+    TRIES,
+    check_can_be_claimed,
+    find_job,
+    idempotency_key,
+    known_job,
+)
 from jobroom.service import access, bulk
 from jobroom.service.new_task import NewTask
 from jobroom.service.planning import Asked
@@ -34,6 +41,8 @@ MOST_EDGES = 20_000
 """On how many others the tasks of one request depend, all together."""
 MOST_ON_THE_LOOP = 20
 """How many tasks are added in less time than it takes to change the thread and back."""
+BARE_BYTES = 2048
+"""What a task takes at most in an answer beside its names, when all is left out that can be."""
 LONGEST_CHECK_SECONDS = 10.0
 """How long the payloads of one request are checked, all together."""
 
@@ -61,6 +70,7 @@ async def submit_tasks(call: Call) -> Reply:
     body = await call.body(wire.SubmitTasks, limit=call.door.settings.max_body_bytes)
     room_id = call.path("room_id")
     asked = _read(call, body)
+    _check_can_be_answered(call, room_id, asked)
     access.check_room(call.caller, room_id)
     for _ in range(TRIES):
         jobs = await _jobs(call, room_id, asked.full_names)
@@ -75,11 +85,11 @@ async def submit_tasks(call: Call) -> Reply:
                 bulk.find_repeat, caller=call.caller, news=asked.news, key=asked.key
             )
             if known is not None:
-                return _accepted(known)
+                return _accepted(call, known)
             raise misfit.error from None
         done = await _submit(call, room_id, asked, jobs)
         if done is not None:
-            return _accepted(done)
+            return _accepted(call, done)
         for full_name in jobs:
             call.door.jobs.pop(full_name, None)
     raise StoreUnavailable("A job of these tasks keeps changing; try again in a moment.")
@@ -93,16 +103,41 @@ async def _submit(
         for n, (new, full_name) in enumerate(zip(asked.news, asked.full_names, strict=True))
     ]
     said = {"caller": call.caller, "room_id": room_id, "asked": wanted, "key": asked.key}
-    work = call.door.post(bulk.submit_tasks, said, is_long=len(wanted) > MOST_ON_THE_LOOP)
+    work = call.post(bulk.submit_tasks, said, is_long=len(wanted) > MOST_ON_THE_LOOP)
     done: bulk.SubmittedTasks | None = await work.future
     return done
 
 
-def _accepted(done: bulk.SubmittedTasks) -> Reply:
+def _check_can_be_answered(call: Call, room_id: str, asked: _Request) -> None:
+    """Refuse what could not be answered, or not be claimed, before any of it is taken."""
+    most_bytes = call.most_answer_bytes
+    if most_bytes is None:
+        return
+    for new in asked.news:
+        check_can_be_claimed(call, new.payload)
+    names_of_all = [room_id, call.caller.identity, call.caller.identity]
+    each = BARE_BYTES + sum(map(_longest, names_of_all))
+    own = sum(
+        _longest(full_name) + _longest(new.key or "")
+        for new, full_name in zip(asked.news, asked.full_names, strict=True)
+    )
+    if each * len(asked.news) + own > most_bytes:
+        message = "The tasks are more than one answer here can name; submit fewer at once."
+        raise PayloadTooLarge(message)
+
+
+def _longest(name: str) -> int:
+    """How long a name can be in JSON; it has no control characters, but may have quotes."""
+    return 2 * len(name.encode())
+
+
+def _accepted(call: Call, done: bulk.SubmittedTasks) -> Reply:
     document = render.task_document if done.replayed else render.sound_document
     replayed = ((b"idempotency-replayed", b"true"),) if done.replayed else ()
-    return reply(
+    return fitting.fitting_reply(
+        call,
         {"items": [document(view) for view in done.views]},
+        lambda left: {"items": [fitting.task(view, left) for view in done.views]},
         status=202,
         headers=((b"retry-after", b"1"), *replayed),
     )
@@ -122,9 +157,7 @@ def _read(call: Call, body: wire.SubmitTasks) -> _Request:
             source.values if task.id is None else {**source.values, "id": task.id}
             for source, task in zip(sources, body.tasks, strict=True)
         ]
-        fingerprint = jsontext.fingerprint(
-            "POST", call.scope["path"], {**call.values(), "tasks": said}
-        )
+        fingerprint = jsontext.fingerprint("POST", call.address, {**call.values(), "tasks": said})
     news = [
         NewTask(
             payload=source.source("payload") or "{}",

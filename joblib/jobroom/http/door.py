@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jobroom.errors import ConfigurationError, StoreUnavailable
 from jobroom.http import grouping
+from jobroom.http.metrics import GaugeCache
 from jobroom.http.taskwatch import TaskWatch
+from jobroom.http.traffic import Traffic
 from jobroom.service import payloads
+from jobroom.service.counting import Counts
 from jobroom.store.lane import Work
 
 if TYPE_CHECKING:
@@ -64,11 +68,23 @@ class Door:
         self._characters = 0
         self.schemas = payloads.SchemaCache()
         self.readiness: tuple[float, bool] = (0.0, False)
+        self.traffic = Traffic()
+        self.gauges = GaugeCache()
 
     @property
     def settings(self) -> JobLibSettings:
         """The settings, read when first needed."""
         return self._settings()
+
+    @cached_property
+    def logs_requests(self) -> bool:
+        """Whether a line is written for each request; as text the server has a log of its own."""
+        return self._settings().log_format == "json"
+
+    @property
+    def counts(self) -> Counts:
+        """What the queue has done; nothing, while it is not open."""
+        return Counts() if self._queue is None else self._queue.counts
 
     @property
     def queue(self) -> JobQueue:

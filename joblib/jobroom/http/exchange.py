@@ -1,7 +1,7 @@
-"""One request and its answer: a plain ASGI endpoint made from a function of a ``Call``.
+"""One request and its answer, as the endpoints see them: a ``Call`` and a ``Reply``.
 
-Starlette routes to it; its Request and Response objects cost a third of the throughput and bring
-nothing that an endpoint here needs (design, *The write path*).
+Starlette's Request and Response objects cost a third of the throughput and bring nothing that an
+endpoint here needs (design, *The write path*).
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from jobroom import wire
 from jobroom.domain import jsontext
 from jobroom.domain.records import Caller
 from jobroom.errors import JobroomError, PayloadTooLarge, ValidationFailed
-from jobroom.http import problems, render
+from jobroom.http import problems, render, requestlog
+from jobroom.http.traffic import REQUEST_ID
 from jobroom.tokens import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pydantic import BaseModel
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Receive, Scope
 
     from jobroom.http.door import Door
-    from jobroom.http.routespec import RouteSpec
     from jobroom.service.use_case import UseCase
+    from jobroom.store.lane import Work
 
     Handler = Callable[["Call"], Awaitable["Reply"]]
 
@@ -64,13 +65,15 @@ def reply(
 class Call:
     """One request, as an endpoint sees it."""
 
-    __slots__ = ("_first", "_json", "door", "identity", "receive", "scope")
+    __slots__ = ("_first", "_json", "door", "identity", "noted", "receive", "scope")
 
     def __init__(self, door: Door, scope: Scope, receive: Receive) -> None:
         self.door = door
         self.scope = scope
         self.receive = receive
         self.identity = NOBODY
+        self.noted: requestlog.Noted | None = None
+        """What is to be logged of the request; None where no line is written for it."""
         # The first of a name is what counts, so the last that a dictionary takes.
         self._first: dict[bytes, bytes] = dict(reversed(scope["headers"]))
         self._json: jsontext.JsonObject | None = None
@@ -93,6 +96,21 @@ class Call:
         """The first value of a header."""
         value = self._first.get(name)
         return None if value is None else value.decode("latin-1")
+
+    @property
+    def address(self) -> str:
+        """The path below whatever the application is mounted at: the same through each door."""
+        path: str = self.scope["path"]
+        return path.removeprefix(self.scope.get("root_path", ""))
+
+    @property
+    def most_answer_bytes(self) -> int | None:
+        """How long an answer may be, by the setting or by the gateway that it goes through."""
+        most = self.door.settings.max_answer_bytes
+        here: int | None = self.scope.get("jobroom.most_answer_bytes")
+        if most is None or here is None:
+            return most if here is None else here
+        return min(most, here)
 
     def accepts_json(self) -> bool:
         """Whether the client takes JSON (RFC 9110, 12.5.1); it does where it says nothing."""
@@ -157,7 +175,19 @@ class Call:
 
     def run(self, use_case: UseCase[Any, Any], **kwargs: Any) -> asyncio.Future[Any]:
         """Run a use case in the next group of its lane; await the result."""
-        return self.door.post(use_case, kwargs).future  # type: ignore[no-any-return]  # a Work's future is of its door's kind
+        work = self.door.post(use_case, kwargs)
+        if self.noted is not None:
+            self.noted.watch(use_case, kwargs, work.future)
+        return work.future  # type: ignore[no-any-return]  # a Work's future is of its door's kind
+
+    def post(
+        self, use_case: UseCase[Any, Any], kwargs: dict[str, Any], *, is_long: bool = False
+    ) -> Work:
+        """As ``Door.post``, noted for the log."""
+        work = self.door.post(use_case, kwargs, is_long=is_long)
+        if self.noted is not None:
+            self.noted.watch(use_case, kwargs, work.future)
+        return work
 
 
 def _is_over(length: bytes, limit: int) -> bool:
@@ -185,73 +215,6 @@ def check_media_type(content_type: str | None) -> None:
         raise UnsupportedMediaType("Send the body as JSON, with Content-Type: application/json.")
 
 
-class Endpoint:
-    """All methods of one path, as an ASGI application."""
-
-    def __init__(self, specs: Mapping[str, RouteSpec], door: Door) -> None:
-        self._specs = dict(specs)
-        if "GET" in self._specs:
-            self._specs["HEAD"] = self._specs["GET"]
-        self._allow = ", ".join(sorted(self._specs))
-        self._answers_json = {name for name, spec in self._specs.items() if spec.answers_json}
-        self._door = door
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; whatever goes wrong is answered too."""
-        try:
-            answer = await self._answer(scope, receive)
-        except ClientGone:
-            return
-        except Exception as error:  # noqa: BLE001 - the edge of the door: nothing may leave it
-            answer = problem(error, scope)
-            # The failed work holds its error, and the error by its trace the work and the body:
-            # let go of now, not when the collector comes, which is after a thousand requests.
-            error.__traceback__ = error.__context__ = error.__cause__ = None
-        await _send(send, answer)
-
-    async def _answer(self, scope: Scope, receive: Receive) -> Reply:
-        spec = self._specs.get(scope["method"])
-        if spec is None:
-            detail = f"This address takes {self._allow}."
-            return problem("method-not-allowed", scope, detail, headers={"Allow": self._allow})
-        call = Call(self._door, scope, receive)
-        if scope["method"] in self._answers_json and not call.accepts_json():
-            return problem("not-acceptable", scope, "This address answers JSON; accept that.")
-        if spec.secured:
-            found = self._door.authenticate(scope)
-            call.identity = found if isinstance(found, Identity) else await found
-        handler: Handler = spec.endpoint  # type: ignore[assignment]  # the route table gives every route one
-        return await handler(call)
-
-
-async def unknown_address(scope: Scope, _receive: Receive, send: Send) -> None:
-    """What the router does with an address that no route has."""
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1000})
-        return
-    detail = "There is nothing at this address; /docs lists what there is."
-    await _send(send, problem("not-found", scope, detail))
-
-
-async def _send(send: Send, answer: Reply) -> None:
-    length = (b"content-length", b"%d" % len(answer.body))
-    await send(
-        {
-            "type": "http.response.start",
-            "status": answer.status,
-            "headers": [*answer.headers, length],
-        }
-    )
-    body = answer.body
-    if len(body) <= CHUNK:
-        await send({"type": "http.response.body", "body": body})
-        return
-    for start in range(0, len(body), CHUNK):
-        more = start + CHUNK < len(body)
-        part = body[start : start + CHUNK]
-        await send({"type": "http.response.body", "body": part, "more_body": more})
-
-
 def problem(
     error: Exception | str,
     scope: Scope,
@@ -260,7 +223,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> Reply:
     """Any error as a problem document (RFC 9457); a fault of ours is logged, never shown."""
-    instance = request_id(scope) or uuid.uuid4().urn
+    instance = scope.get(REQUEST_ID) or id_for(scope)
     status, fields, body = problems.problem_response(
         error, detail=detail, request_id=instance, headers=headers
     )
@@ -268,6 +231,11 @@ def problem(
         log.error("http.failed path=%s instance=%s", scope["path"], instance, exc_info=error)
     pairs = tuple((k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in fields.items())
     return Reply(status, body, pairs)
+
+
+def id_for(scope: Scope) -> str:
+    """What this request is known by: the id that the client sent, or a new one."""
+    return request_id(scope) or uuid.uuid4().urn
 
 
 def request_id(scope: Scope) -> str | None:

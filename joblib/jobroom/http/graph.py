@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from jobroom.domain.lifecycle import TaskStatus
-from jobroom.http import paging, render, tasks
+from jobroom.http import fitting, paging, render, tasks
 from jobroom.http.exchange import reply
 from jobroom.service import graphs
 
@@ -28,6 +29,8 @@ _SHOWN = (
     "completed_at",
 )
 """What a node has of a task in a list."""
+EDGE_BYTES = 192
+"""What an edge takes in JSON at most."""
 
 
 async def get_graph(call: Call) -> Reply:
@@ -41,17 +44,28 @@ async def get_graph(call: Call) -> Reply:
         limit=asked.limit,
         offset=asked.offset,
     )
-    after = found.next_after
+    nodes = _nodes_that_fit(call, found)
+    after = found.next_after if len(nodes) == len(found.nodes) else nodes[-1].task.seq
+    shown = {view.task.seq for view in nodes}
     page = render.page(
-        [_node(view) for view in found.nodes],
+        [_node(view) for view in nodes],
         total=found.total,
         limit=asked.limit,
         offset=asked.offset,
         next_cursor=None if after is None else paging.cursor_after("graph", after),
         total_capped=found.is_capped,
     )
-    edges = [_edge(each) for each in found.edges]
+    edges = [_edge(each) for each in found.edges if each.dependent_seq in shown]
     return reply({**page, "edges": edges, "hidden": found.hidden, "progress": _progress(found)})
+
+
+def _nodes_that_fit(call: Call, found: graphs.GraphPage) -> list[TaskView]:
+    """The nodes for which, with the edges to them, a page has room; one at least."""
+    edges = Counter(each.dependent_seq for each in found.edges)
+    sizes = (
+        len(render.dump(_node(view))) + EDGE_BYTES * edges[view.task.seq] for view in found.nodes
+    )
+    return found.nodes[: fitting.how_many(sizes, call.most_answer_bytes)]
 
 
 def _node(view: TaskView) -> render.Document:

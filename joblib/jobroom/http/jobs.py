@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from anyio import to_thread
 
 from jobroom import wire
 from jobroom.domain import jsontext
-from jobroom.http import paging, render
+from jobroom.errors import PayloadTooLarge
+from jobroom.http import fitting, paging, render
 from jobroom.http.exchange import Call, Reply, reply
 from jobroom.service import payloads, registration
 
+if TYPE_CHECKING:
+    from jobroom.domain.records import JobView
+
 LARGE_SCHEMA = 16 * 1024
+FRAME_BYTES = 40 * 1024
+"""What a job takes in an answer beside its schema, with the longest names and description."""
 
 
 async def register_job(call: Call) -> Reply:
     """Make a job known and link the caller's worker."""
     body = await call.body(wire.RegisterJob, limit=call.door.settings.max_body_bytes)
     schema = call.raw("schema") or "{}"
+    _check_can_be_shown(call, schema)
     if len(schema) > LARGE_SCHEMA:
         await to_thread.run_sync(lambda: payloads.check_schema(body.job_schema, at="/schema"))
     else:
@@ -45,7 +55,16 @@ async def register_job(call: Call) -> Reply:
     )
     call.door.jobs.pop(done.view.job.full_name, None)
     document = render.job_document(done.view, worker_id=done.worker_id)
-    return reply(document, status=201 if done.created else 200)
+    status = 201 if done.created else 200
+    return fitting.fitting_reply(call, document, partial(fitting.job, document), status=status)
+
+
+def _check_can_be_shown(call: Call, schema: str) -> None:
+    """Refuse a schema that no answer could carry, before the job is registered."""
+    most_bytes = call.most_answer_bytes
+    if most_bytes is not None and len(schema.encode()) > most_bytes - FRAME_BYTES:
+        most = most_bytes - FRAME_BYTES
+        raise PayloadTooLarge(f"The schema is over the {most} bytes that an answer here carries.")
 
 
 async def show_job(call: Call) -> Reply:
@@ -56,7 +75,8 @@ async def show_job(call: Call) -> Reply:
         room_id=call.path("room_id"),
         full_name=call.path("full_name"),
     )
-    return reply(render.job_document(view))
+    document = render.job_document(view)
+    return fitting.fitting_reply(call, document, partial(fitting.job, document))
 
 
 async def list_jobs(call: Call) -> Reply:
@@ -71,6 +91,17 @@ async def list_jobs(call: Call) -> Reply:
         after=asked.after or 0,
     )
     document = paging.page_document(
-        "jobs", asked, views, total, key=lambda view: view.job.seq, show=render.job_summary
+        "jobs",
+        asked,
+        views,
+        total,
+        key=lambda view: view.job.seq,
+        show=render.job_summary,
+        shorter=_shorter_summary,
+        most_bytes=call.most_answer_bytes,
     )
     return reply(document)
+
+
+def _shorter_summary(view: JobView) -> render.Document:
+    return fitting.job(render.job_summary(view), fitting.Left.TEXTS)

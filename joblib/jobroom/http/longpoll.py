@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -20,12 +21,17 @@ if TYPE_CHECKING:
 def granted_wait(call: Call) -> int:
     """The whole seconds that this request may wait: what was asked, capped; 0 is not at all.
 
-    ``Prefer: wait=N`` by RFC 7240; what cannot be read is ignored.
+    ``Prefer: wait=N`` by RFC 7240; what cannot be read is ignored. A platform that ends requests
+    by itself has said in ``scope["jobroom.answer_by"]`` when the answer must be on its way.
     """
     asked = requested_wait(call.headers(b"prefer"))
     if not asked:
         return 0
-    return int(min(asked, call.door.settings.long_poll_max_wait_seconds))
+    seconds = min(asked, call.door.settings.long_poll_max_wait_seconds)
+    answer_by: float | None = call.scope.get("jobroom.answer_by")
+    if answer_by is not None:
+        seconds = min(seconds, answer_by - time.monotonic())
+    return max(0, int(seconds))
 
 
 @contextmanager
@@ -46,7 +52,9 @@ class Patience:
 
     def __init__(self, call: Call, seconds: float) -> None:
         self._call = call
-        self._deadline = time.monotonic() + seconds
+        # The first look has taken its time, too: the platform does not wait the longer for it.
+        platform: float = call.scope.get("jobroom.answer_by", math.inf)
+        self._deadline = min(time.monotonic() + seconds, platform)
         self._waker: asyncio.Future[None] | None = None
         # Watched for the whole wait: one task, however often the wait goes on.
         self._gone = asyncio.ensure_future(_disconnected(call))

@@ -45,12 +45,22 @@ _REQUEST_HEADERS: dict[str, tuple[str, Document]] = {
         "An ETag of an earlier answer: 304 if nothing has changed.",
         {"type": "string", "examples": ['W/"7"']},
     ),
+    "Range": (
+        "Only these bytes (RFC 9110, 14); a part may be shorter: Content-Range tells.",
+        {"type": "string", "examples": ["bytes=0-999"]},
+    ),
+    "If-Range": (
+        "The ETag of an earlier part: the whole, if this is no part of the same.",
+        {"type": "string", "examples": ['"7"']},
+    ),
 }
 _ANSWER_HEADERS: dict[str, tuple[str, Document]] = {
     "Location": ("Where the new thing is found.", {"type": "string", "format": "uri-reference"}),
     "Retry-After": ("Seconds to wait before asking again.", {"type": "string"}),
     "Preference-Applied": ("The wait that was granted, if there was one.", {"type": "string"}),
     "ETag": ("Changes whenever the task does.", {"type": "string"}),
+    "Accept-Ranges": ("The unit in which parts are asked for.", {"const": "bytes"}),
+    "Content-Range": ("Which bytes these are, and of how many.", {"type": "string"}),
     "Idempotency-Replayed": ("true, if an earlier answer was repeated.", {"type": "string"}),
 }
 _ANSWER_WORDS = {
@@ -58,6 +68,7 @@ _ANSWER_WORDS = {
     201: "Made.",
     202: "Accepted.",
     204: "Done; the answer has no body.",
+    206: "The part that was asked for, or its beginning.",
     304: "Nothing has changed.",
 }
 _FAULTS_OF_A_BODY = ("validation-error", "payload-too-large", "unsupported-media-type")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobroom.domain.lifecycle import TaskStatus
 from jobroom.errors import FieldError, ValidationFailed
-from jobroom.http import render
+from jobroom.http import fitting, render
 from jobroom.http.routespec import Query
 from jobroom.store.lists import COUNT_LIMIT
 
@@ -149,15 +149,24 @@ def _filters(
     return {"status": list(statuses), "job": full_name, "created_by_id": created_by_id}
 
 
-def task_page_document(asked: TaskPage, views: list[TaskView], total: int) -> dict[str, Any]:
-    """A page of tasks; one view more than asked for means that there is a next page."""
-    shown = views[: asked.limit]
+def task_page_document(
+    asked: TaskPage, views: list[TaskView], total: int, *, most_bytes: int | None = None
+) -> dict[str, Any]:
+    """A page of tasks; one view more than asked for means that there is a next page.
+
+    It ends early where it would become too long.
+    """
+    items = fitting.fill_page(
+        (render.task_document(view, in_list=True) for view in views[: asked.limit]),
+        lambda n: fitting.task(views[n], fitting.Left.REST),
+        most_bytes,
+    )
     cursor = None
-    if len(views) > asked.limit > 0:
+    if len(views) > len(items) > 0:
         filters = _filters(asked.statuses, asked.full_name, asked.created_by_id)
-        cursor = _cursor("tasks", shown[-1].task.seq, filters)
+        cursor = _cursor("tasks", views[len(items) - 1].task.seq, filters)
     return render.page(
-        [render.task_document(view, in_list=True) for view in shown],
+        items,
         total=min(total, COUNT_LIMIT),
         limit=asked.limit,
         offset=asked.offset,
@@ -174,16 +183,22 @@ def page_document(
     *,
     key: Callable[[Any], Any],
     show: Callable[..., Any],
+    shorter: Callable[..., Any] | None = None,
+    most_bytes: int | None = None,
 ) -> dict[str, Any]:
-    """A page of a list whose cursor is ``key`` of its last item."""
-    shown = items[: asked.limit]
-    more = len(items) > asked.limit > 0
+    """A page of a list whose cursor is ``key`` of its last item; it ends before it is too long."""
+    shown = fitting.fill_page(
+        (show(item) for item in items[: asked.limit]),
+        lambda n: (shorter or show)(items[n]),
+        most_bytes,
+    )
+    more = len(items) > len(shown) > 0
     return render.page(
-        [show(item) for item in shown],
+        shown,
         total=total,
         limit=asked.limit,
         offset=asked.offset,
-        next_cursor=_cursor(kind, key(shown[-1]), {}) if more else None,
+        next_cursor=_cursor(kind, key(items[len(shown) - 1]), {}) if more else None,
     )
 
 

@@ -122,6 +122,16 @@ PROBLEMS: dict[str, ProblemKind] = {
         "Submitting twice with one id and two payloads.",
         "Choose a new id for each task, or leave the choice to the server.",
     ),
+    "answer-too-large": ProblemKind(
+        409,
+        "Conflict",
+        "What is stored does not fit into one answer of this server; it is left as it is.",
+        "GET /v1/joblib/tasks/{task_id}/result of 16 MiB where ZNDRAW_JOBLIB_MAX_ANSWER_BYTES is"
+        " 4,500,000.",
+        "Fetch a result in parts, with the header Range: bytes=0- and so on. A task whose payload"
+        " is too large to be claimed here stays pending: claim it through a server without that"
+        " limit, or cancel it.",
+    ),
     "payload-too-large": ProblemKind(
         413,
         "Content Too Large",
@@ -135,6 +145,13 @@ PROBLEMS: dict[str, ProblemKind] = {
         "The body is not declared as JSON.",
         "A body sent with Content-Type: text/plain.",
         "Send JSON with Content-Type: application/json.",
+    ),
+    "range-not-satisfiable": ProblemKind(
+        416,
+        "Range Not Satisfiable",
+        "The header Range asks for bytes behind the end of the result.",
+        "Range: bytes=1000- of a result of 1000 bytes, whose last byte is the one numbered 999.",
+        "Ask for bytes within the length that the header Content-Range of the answer names.",
     ),
     "validation-error": ProblemKind(
         422,

@@ -7,14 +7,11 @@ from typing import Any, NoReturn
 
 import orjson
 
-from jobroom.domain import damage, jsontext
+from jobroom.domain import damage, jsontext, sizes
 from jobroom.domain.graph import EdgeState
 from jobroom.domain.lifecycle import TaskStatus
 from jobroom.domain.records import JobView, SweepReport, Task, TaskView, WorkerView
 from jobroom.domain.timetext import format_time
-
-LIST_TEXT_BYTES = 1024
-"""How much of an error or a message a list shows: a page must fit into 6 MB."""
 
 CHECKED_CHARACTERS = 64 * 1024
 """Stored JSON up to this length is read before it goes out; of longer text only the ends are."""
@@ -68,8 +65,8 @@ def _checked_document(view: TaskView, *, in_list: bool) -> Document:
     elif task.result is not None and is_whole(task.result):
         document["result"] = orjson.Fragment(task.result)
     if in_list:
-        document["error"] = _shortened(task.error)
-        document["message"] = _shortened(task.message)
+        document["error"] = _shortened(task.error, view.error_bytes)
+        document["message"] = _shortened(task.message, view.message_bytes)
         if view.dependency_count > len(document["depends_on"]):
             document["dependency_count"] = view.dependency_count
     return document
@@ -173,8 +170,10 @@ def _no_constant(token: str) -> NoReturn:
 _DECODER = JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
 
 
-def _shortened(text: str | None) -> str | None:
-    return None if text is None else jsontext.cut_text(text, LIST_TEXT_BYTES)
+def _shortened(text: str | None, size: int) -> str | None:
+    if text is None:
+        return None
+    return jsontext.cut_text(text, sizes.SHOWN_TEXT_BYTES, whole_bytes=size)
 
 
 def claim_document(views: list[TaskView]) -> Document:
@@ -252,7 +251,7 @@ def heartbeat_document(worker_id: str, *, last_heartbeat: int, cancel: list[str]
 
 
 def page(
-    items: list[Document],
+    items: list[Any],
     *,
     total: int,
     limit: int,

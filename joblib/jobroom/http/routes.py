@@ -51,7 +51,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         body_required=False,
         headers=("Prefer",),
         answer_headers=("Preference-Applied",),
-        problems=("worker-not-found", "forbidden", "too-many-requests"),
+        problems=("worker-not-found", "forbidden", "answer-too-large", "too-many-requests"),
     ),
     RouteSpec(
         "PATCH",
@@ -173,7 +173,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         {200: wire.JobBody},
         endpoint=jobs.show_job,
         links=links.OF_A_JOB,
-        problems=("not-found", "invalid-room-id", "job-not-found"),
+        problems=("not-found", "invalid-room-id", "job-not-found", "answer-too-large"),
     ),
     RouteSpec(
         "GET",
@@ -233,9 +233,11 @@ ROUTES: tuple[RouteSpec, ...] = (
         "get_result",
         "The result of a task as it was stored",
         "tasks",
-        {200: "application/json"},
+        {200: "application/json", 206: "application/json"},
         endpoint=tasks.get_result,
-        problems=("task-not-found", "not-found"),
+        headers=("Range", "If-Range"),
+        answer_headers=("Accept-Ranges", "Content-Range", "ETag"),
+        problems=("task-not-found", "not-found", "answer-too-large", "range-not-satisfiable"),
     ),
     RouteSpec(
         "GET",
@@ -276,6 +278,16 @@ ROUTES: tuple[RouteSpec, ...] = (
         {200: wire.SweepBody},
         endpoint=service.sweep,
         problems=("forbidden",),
+    ),
+    RouteSpec(
+        "GET",
+        "/metrics",
+        "metrics",
+        "Counts of this process and gauges of the store, for Prometheus",
+        "service",
+        {200: "text/plain"},
+        endpoint=service.show_metrics,
+        problems=("forbidden", "not-found"),
     ),
     RouteSpec(
         "GET",

@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from jobroom import __version__
 from jobroom.errors import JobroomError, StoreUnavailable
-from jobroom.http import openapi, pages, render
+from jobroom.http import metrics, openapi, pages, render
 from jobroom.http.exchange import Call, Reply, reply
 from jobroom.service import access, health
 
@@ -57,6 +57,12 @@ async def sweep(call: Call) -> Reply:
     """One sweep now, for any scheduler that can send a request."""
     access.check_admin(call.caller, "Sweeping")
     return reply(render.sweep_document(await to_thread.run_sync(call.door.queue.sweep)))
+
+
+async def show_metrics(call: Call) -> Reply:
+    """Counts and gauges, as Prometheus reads them."""
+    kind, text = await metrics.read_text(call)
+    return Reply(200, text, ((b"content-type", kind.encode()),))
 
 
 class Documents:

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from jobroom import wire
-from jobroom.domain import jsontext, names
+from jobroom.domain import jsontext, names, sizes
 from jobroom.domain.lifecycle import is_terminal
-from jobroom.errors import NotFound, PayloadInvalid, StoreUnavailable, ValidationFailed
-from jobroom.http import longpoll, paging, render
-from jobroom.http.exchange import JSON, Call, Reply, reply
+from jobroom.errors import (
+    NotFound,
+    PayloadInvalid,
+    PayloadTooLarge,
+    StoreUnavailable,
+    ValidationFailed,
+)
+from jobroom.http import fitting, longpoll, paging, ranges, render
+from jobroom.http.exchange import Call, Reply, reply
 from jobroom.service import access, claiming, reading, registration, reporting, retrying, submission
 from jobroom.service import workers as crew
 from jobroom.service.new_task import NewTask
@@ -33,6 +39,7 @@ async def submit_task(call: Call) -> Reply:
     body = await call.body(wire.SubmitTask, limit=call.door.settings.max_body_bytes, required=False)
     room_id, full_name = call.path("room_id"), call.path("full_name")
     new = _new_task(call, body)
+    check_can_be_claimed(call, new.payload)
     access.check_room(call.caller, room_id)
     for _ in range(TRIES):
         job = await known_job(call, room_id, full_name)
@@ -61,7 +68,7 @@ def _new_task(call: Call, body: wire.SubmitTask) -> NewTask:
     if key is not None or body.id is not None:
         # The id in its one spelling: the same request may spell it in another way.
         said = call.values() if body.id is None else {**call.values(), "id": body.id}
-        fingerprint = jsontext.fingerprint("POST", call.scope["path"], said)
+        fingerprint = jsontext.fingerprint("POST", call.address, said)
     return NewTask(
         payload=call.raw("payload") or "{}",
         priority=body.priority,
@@ -75,6 +82,15 @@ def _new_task(call: Call, body: wire.SubmitTask) -> NewTask:
         depends_on=tuple((each.id, each.condition.value) for each in body.depends_on),
         parent=body.parent,
     )
+
+
+def check_can_be_claimed(call: Call, payload: str) -> None:
+    """Refuse a payload that no claim through this server could bring to a worker."""
+    most_bytes = call.most_answer_bytes
+    if most_bytes is None or len(payload.encode()) <= sizes.largest_payload(most_bytes):
+        return
+    most = sizes.largest_payload(most_bytes)
+    raise PayloadTooLarge(f"The payload is over the {most} bytes that a claim here can bring.")
 
 
 def idempotency_key(call: Call) -> str | None:
@@ -129,7 +145,10 @@ def _accepted(call: Call, done: submission.Submitted) -> Reply:
     if done.replayed:
         headers.append((b"idempotency-replayed", b"true"))
     document = render.task_document if done.replayed else render.sound_document
-    return reply(document(done.view), status=202, headers=tuple(headers))
+    shorter = partial(fitting.task, done.view)
+    return fitting.fitting_reply(
+        call, document(done.view), shorter, status=202, headers=tuple(headers)
+    )
 
 
 async def claim_tasks(call: Call) -> Reply:
@@ -142,14 +161,20 @@ async def claim_tasks(call: Call) -> Reply:
         "limit": body.limit,
         "start": body.start,
         "request_id": body.request_id,
+        "most_bytes": call.most_answer_bytes,
     }
     if not seconds:
-        return reply(render.claim_document(await call.run(claiming.claim_tasks, **wish)))
+        return _claimed(call, await call.run(claiming.claim_tasks, **wish))
     with longpoll.place_to_wait(call):
-        work = call.door.post(claiming.claim_tasks, {**wish, "wait": True})
+        work = call.post(claiming.claim_tasks, {**wish, "wait": True})
         claimed, waited = await _wait_for_claim(call, work, seconds)
     headers = ((b"preference-applied", b"wait=%d" % seconds),) if waited else ()
-    return reply(render.claim_document(claimed), headers=headers)
+    return _claimed(call, claimed, *headers)
+
+
+def _claimed(call: Call, views: list[TaskView], *headers: tuple[bytes, bytes]) -> Reply:
+    shorter = partial(fitting.claim, views)
+    return fitting.fitting_reply(call, render.claim_document(views), shorter, headers=headers)
 
 
 async def _wait_for_claim(call: Call, work: Work, seconds: int) -> tuple[list[TaskView], bool]:
@@ -209,13 +234,20 @@ async def report(call: Call) -> Reply:
         worker_id=body.worker_id,
         claim_next=body.claim_next,
         final=body.final,
+        most_bytes=call.most_answer_bytes,
     )
     done: reporting.Reported = await call.run(
         reporting.report, caller=call.caller, task_id=task_id, report=said
     )
     if body.claim_next:
-        return reply(render.report_document(done.view, done.next_task))
-    return reply(render.task_document(done.view))
+        document = render.report_document(done.view, done.next_task)
+        return fitting.fitting_reply(call, document, partial(fitting.report, *done))
+    return _shown(call, done.view)
+
+
+def _shown(call: Call, view: TaskView, *headers: tuple[bytes, bytes]) -> Reply:
+    shorter = partial(fitting.task, view)
+    return fitting.fitting_reply(call, render.task_document(view), shorter, headers=headers)
 
 
 def _text(said: str | None) -> str | None:
@@ -230,11 +262,11 @@ async def get_task(call: Call) -> Reply:
     known = call.header(b"if-none-match")
     if not seconds:
         view = await call.run(reading.get_task, caller=call.caller, task_id=task_id)
-        return _shown(view, known)
+        return _known_or_shown(call, view, known)
     with longpoll.place_to_wait(call), call.door.watching(task_id) as waiting:
         view = await call.run(reading.get_task, caller=call.caller, task_id=task_id)
         if _is_news(view, known):
-            return _shown(view, known)
+            return _known_or_shown(call, view, known)
         with longpoll.Patience(call, seconds) as patience:
             waiting.saw(view.task.version)
             while await patience.wait(waiting.changed):
@@ -242,7 +274,7 @@ async def get_task(call: Call) -> Reply:
                 if _is_news(view, known):
                     break
                 waiting.saw(view.task.version)
-    return _shown(view, known, (b"preference-applied", b"wait=%d" % seconds))
+    return _known_or_shown(call, view, known, (b"preference-applied", b"wait=%d" % seconds))
 
 
 def _is_news(view: TaskView, known: str | None) -> bool:
@@ -259,15 +291,17 @@ def _matches(view: TaskView, known: str | None) -> bool:
     return opaque in tags or "*" in tags
 
 
-def _shown(view: TaskView, known: str | None, *headers: tuple[bytes, bytes]) -> Reply:
+def _known_or_shown(
+    call: Call, view: TaskView, known: str | None, *headers: tuple[bytes, bytes]
+) -> Reply:
     tag = (b"etag", render.etag(view.task).encode())
     if _matches(view, known):
         return Reply(304, b"", (tag, *headers))
-    return reply(render.task_document(view), headers=(tag, *headers))
+    return _shown(call, view, tag, *headers)
 
 
 async def get_result(call: Call) -> Reply:
-    """The result as it was stored."""
+    """The result as it was stored, or the part of it that ``Range`` asks for."""
     task_id = task_id_of(call)
     view: TaskView = await call.run(reading.get_task, caller=call.caller, task_id=task_id)
     if view.task.result is None:
@@ -276,7 +310,7 @@ async def get_result(call: Call) -> Reply:
     if not render.is_whole(view.task.result):
         message = f"The stored result of task {task_id} is damaged; run the task again."
         raise NotFound(message)
-    return Reply(200, view.task.result.encode(), (JSON,))
+    return ranges.result_reply(call, view.task, view.task.result.encode())
 
 
 async def retry_task(call: Call) -> Reply:
@@ -287,11 +321,7 @@ async def retry_task(call: Call) -> Reply:
     if is_dry_run:
         ids = await call.run(retrying.plan_retry, caller=call.caller, task_id=task_id)
         return reply({"tasks": ids})
-    return reply(
-        render.task_document(
-            await call.run(retrying.retry_task, caller=call.caller, task_id=task_id)
-        )
-    )
+    return _shown(call, await call.run(retrying.retry_task, caller=call.caller, task_id=task_id))
 
 
 async def list_room_tasks(call: Call) -> Reply:
@@ -317,7 +347,8 @@ async def _list(call: Call, full_name: str | None) -> Reply:
         limit=asked.limit + 1 if asked.limit else 0,
         offset=asked.offset,
     )
-    return reply(paging.task_page_document(asked, views, total))
+    most_bytes = call.most_answer_bytes
+    return reply(paging.task_page_document(asked, views, total, most_bytes=most_bytes))
 
 
 def task_id_of(call: Call) -> str:

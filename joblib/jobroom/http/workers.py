@@ -8,6 +8,11 @@ from jobroom.http import paging, render
 from jobroom.http.exchange import Call, Reply, reply
 from jobroom.service import workers
 
+FRAME_BYTES = 4096
+"""What the answer to a heartbeat has beside the tasks, with the longest id of a worker."""
+ID_BYTES = 39
+"""A task's id in a JSON array."""
+
 
 async def create_worker(call: Call) -> Reply:
     """Make an instance worker of the caller."""
@@ -25,9 +30,17 @@ async def heartbeat(call: Call) -> Reply:
         workers.heartbeat, caller=call.caller, worker_id=_worker_id(call)
     )
     document = render.heartbeat_document(
-        done.worker.id, last_heartbeat=done.worker.last_heartbeat, cancel=done.cancel
+        done.worker.id,
+        last_heartbeat=done.worker.last_heartbeat,
+        cancel=done.cancel[: _most_cancelled(call)],
     )
     return reply({**document, "timeout_seconds": call.door.settings.worker_timeout_seconds})
+
+
+def _most_cancelled(call: Call) -> int | None:
+    """How many tasks to stop an answer can name; the next one names those that are left."""
+    most_bytes = call.most_answer_bytes
+    return None if most_bytes is None else (most_bytes - FRAME_BYTES) // ID_BYTES
 
 
 async def delete_worker(call: Call) -> Reply:
@@ -54,7 +67,7 @@ async def list_workers(call: Call) -> Reply:
         offset=asked.offset,
         after=asked.after or "",
     )
-    return reply(_page(asked, views, total))
+    return reply(_page(call, asked, views, total))
 
 
 async def list_room_workers(call: Call) -> Reply:
@@ -68,10 +81,16 @@ async def list_room_workers(call: Call) -> Reply:
         offset=asked.offset,
         after=asked.after or "",
     )
-    return reply(_page(asked, views, total))
+    return reply(_page(call, asked, views, total))
 
 
-def _page(asked: paging.Page, views: list[object], total: int) -> render.Document:
+def _page(call: Call, asked: paging.Page, views: list[object], total: int) -> render.Document:
     return paging.page_document(
-        "workers", asked, views, total, key=lambda view: view.worker.id, show=render.worker_document
+        "workers",
+        asked,
+        views,
+        total,
+        key=lambda view: view.worker.id,
+        show=render.worker_document,
+        most_bytes=call.most_answer_bytes,
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from jobroom.domain import damage
+from jobroom.domain import damage, sizes
+from jobroom.domain.lifecycle import TaskStatus
 from jobroom.domain.records import MICROSECONDS, Caller, Task, TaskView
-from jobroom.errors import StoreUnavailable
+from jobroom.errors import AnswerTooLarge, StoreUnavailable
 from jobroom.service import losing
 from jobroom.service import workers as crew
 from jobroom.service.use_case import reads, writes
@@ -25,7 +26,10 @@ PROMOTED = 1000
 
 
 class Wish(NamedTuple):
-    """What a claim asks for; kept while it waits. ``job_seqs``: the jobs it waits at."""
+    """What a claim asks for; kept while it waits. ``job_seqs``: the jobs it waits at.
+
+    ``most_bytes``: how long the answer may be through which the tasks go; None is any length.
+    """
 
     caller: Caller
     worker_id: str
@@ -33,6 +37,7 @@ class Wish(NamedTuple):
     limit: int = 1
     start: bool = False
     request_id: str | None = None
+    most_bytes: int | None = None
 
 
 @writes
@@ -45,21 +50,27 @@ def claim_tasks(
     start: bool = False,
     request_id: str | None = None,
     wait: bool = False,
+    most_bytes: int | None = None,
 ) -> list[TaskView]:
     """Claim up to ``limit`` tasks: highest priority first, then oldest.
 
     An empty list means that nothing was claimable at that moment; with ``wait`` the request is
     kept instead until something is. Repeating a ``request_id`` gives what it gave before.
-    Raises WorkerNotFound and Forbidden.
+    No more is claimed than an answer of ``most_bytes`` can carry.
+    Raises WorkerNotFound and Forbidden, and AnswerTooLarge where the first task, which is left
+    as it is, cannot be carried alone.
     """
     # A claim whose answer is lost on the way from the store is found again by the token.
-    wish = Wish(caller, worker_id or caller.identity, (), limit, start, request_id or tx.token)
+    wish = Wish(
+        caller, worker_id or caller.identity, (), limit, start, request_id or tx.token, most_bytes
+    )
     if request_id is None and tx.token is not None:
         tx.undo = partial(take_back, worker_id=wish.worker_id, token=tx.token, started=start)
     claimed = claim(tx, wish)
     if not claimed and wait:
         linked = tuple(jobs.linked_to(tx, wish.worker_id))
         raise Parked(wish._replace(job_seqs=linked), otherwise=[])
+    tx.unserved += not claimed
     return claimed
 
 
@@ -94,7 +105,20 @@ def claimed_before(tx: Transaction, wish: Wish) -> list[TaskView]:
         return []
     claims.lock_request(tx, worker_id=wish.worker_id, request_id=request_id)
     before = claims.claimed_by_request(tx, worker_id=wish.worker_id, request_id=request_id)
-    return [leased(tx, found) for found in before if _can_be_run(found, started=True)]
+    held = [leased(tx, found) for found in before if _can_be_run(found, started=True)]
+    return held if wish.most_bytes is None else _keep_what_fits(tx, held, wish.most_bytes)
+
+
+def _keep_what_fits(tx: Transaction, held: list[TaskView], most_bytes: int) -> list[TaskView]:
+    """What this answer can carry; the rest, claimed through one that carries more, goes back."""
+    fit = sizes.fitting(most_bytes, held)
+    for found in held[fit:]:
+        is_running = found.task.status == TaskStatus.RUNNING
+        give_back.rule(tx, claimed=[found], started=is_running)
+    if held and not fit:
+        first = held[0].task
+        raise Refused(_too_large(first.id, len(first.payload.encode()), most_bytes))
+    return held[:fit]
 
 
 def _repeat_of(tx: Transaction, wish: Wish) -> str | None:
@@ -115,6 +139,7 @@ def claim_plainly(tx: Transaction, wish: Wish, *, is_new: bool = False) -> TaskV
         start=wish.start,
         request_id=wish.request_id,
         repeat_of=None if is_new else _repeat_of(tx, wish),
+        most_payload=None if wish.most_bytes is None else sizes.largest_payload(wish.most_bytes),
     )
     if taken is None:
         return None
@@ -129,14 +154,22 @@ def take(tx: Transaction, wish: Wish) -> list[TaskView]:
     more_are_due = _promote(tx, wish.worker_id)
     claimed: list[TaskView] = []
     skipped = 0
+    most_payload = None
     while len(claimed) < wish.limit and skipped < MOST_SKIPPED:
+        if wish.most_bytes is not None:
+            most_payload = sizes.largest_payload(wish.most_bytes, claimed)
         found = claims.claim_next(
-            tx, worker_id=wish.worker_id, start=wish.start, request_id=wish.request_id
+            tx,
+            worker_id=wish.worker_id,
+            start=wish.start,
+            request_id=wish.request_id,
+            most_payload=most_payload,
         )
         if found is None:
             dead = _end_dead_heads(tx, wish.worker_id)
             if not dead and not more_are_due:
                 if not claimed:
+                    _check_not_too_large(tx, wish)
                     _check_not_passed_over(tx, wish.worker_id)
                 break
             more_are_due = _promote(tx, wish.worker_id) if not dead else more_are_due
@@ -150,6 +183,24 @@ def take(tx: Transaction, wish: Wish) -> list[TaskView]:
             StoreUnavailable("Many tasks that cannot be run were cleared away; claim again.")
         )
     return claimed
+
+
+def _check_not_too_large(tx: Transaction, wish: Wish) -> None:
+    """An empty claim must be true: a task that no answer can carry is there all the same."""
+    if wish.most_bytes is None:
+        return
+    most_payload = sizes.largest_payload(wish.most_bytes)
+    found = claims.find_too_large(tx, worker_id=wish.worker_id, most_payload=most_payload)
+    if found is not None:
+        raise Refused(_too_large(*found, wish.most_bytes))
+
+
+def _too_large(task_id: str, size: int, most_bytes: int) -> AnswerTooLarge:
+    return AnswerTooLarge(
+        f"Task {task_id} is next, with a payload of {size} bytes; a claim here can bring at most"
+        f" {sizes.largest_payload(most_bytes)}. It stays pending: claim it through a server"
+        " without that limit, or cancel it."
+    )
 
 
 def _check_not_passed_over(tx: Transaction, worker_id: str) -> None:
@@ -168,6 +219,7 @@ def _accept(tx: Transaction, found: TaskView, wish: Wish) -> TaskView | None:
         reports.fail(tx, found.task, error=never)
         return None
     _forget_notice(tx, found)
+    tx.granted += (found.task,)
     return leased(tx, found)
 
 

@@ -118,6 +118,8 @@ def _changes(plan: Plan) -> list[Change]:
 
 def _told(tx: Transaction, plan: Plan) -> list[TaskView]:
     views = planned.get_all(tx, [node.id for node in plan.nodes])
+    tx.submitted += len(views)
+    tx.fallen += sum(view.task.status == TaskStatus.FAILED for view in views)
     for view in views:
         if view.task.ready and view.task.status == TaskStatus.PENDING:
             tx.claimable[view.task.job_seq] = None

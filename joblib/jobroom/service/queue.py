@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, T
 
 from jobroom.domain.records import SweepReport
 from jobroom.service import sweeping
+from jobroom.service.counting import Counts
 from jobroom.service.undoing import Undoing
 from jobroom.service.waiting import WaitingClaims
 from jobroom.service.watching import Watcher
@@ -75,7 +76,9 @@ class JobQueue(Hooks):
         self.clock_offset = clock_offset
         """Microseconds added to the store's clock in every transaction; for tests."""
         self.listeners: list[Listener] = []
-        self.waiting = WaitingClaims()
+        self.counts = Counts(lambda: self.submitted)
+        """What this process has done; plain numbers, for whoever shows them."""
+        self.waiting = WaitingClaims(self.counts.note_left)
         self.database = dialect.open_database(settings)
         try:
             migrate.prepare(self.database)
@@ -95,7 +98,7 @@ class JobQueue(Hooks):
             self.database,
             self.settings,
             write=write,
-            hooks=self if write else None,
+            hooks=self if write else _Reading(self.counts),
             clock_offset=lambda: self.clock_offset,
         )
 
@@ -154,9 +157,11 @@ class JobQueue(Hooks):
             while time.monotonic() < deadline:
                 done = self.run(step)
                 total = sweeping.add(total, done)
+                self.counts.note_swept(done)
                 if sweeping.rows_of(done) < self.database.batch:
                     break
         self.run(sweeping.finish_sweep)
+        self.counts.note_sweep()
         return total
 
     def abandon(self) -> None:
@@ -211,10 +216,29 @@ class JobQueue(Hooks):
         """A request was given up that the store may have kept: take it back when it answers."""
         self._undoing.add(undo)
 
+    def unavailable(self) -> None:
+        """The store did not take what was asked of it."""
+        self.counts.note_store_error()
+
     def committed(self, tx: Transaction) -> None:
-        """Tell those who wait for a task what has changed."""
-        for listener in self.listeners:
-            listener.tell(tx.changed)
+        """Count what was done, and tell those who wait for a task what has changed."""
+        self.counts.note(tx)
+        if tx.changed:
+            for listener in self.listeners:
+                listener.tell(tx.changed)
+
+
+class _Reading(Hooks):
+    """What the queue does around a group of reads: nothing, but that it counts the store's faults.
+
+    A class of its own, for nobody waits for what is read.
+    """
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def unavailable(self) -> None:
+        self._counts.note_store_error()
 
 
 def _forget_after_fork(queue: JobQueue) -> None:

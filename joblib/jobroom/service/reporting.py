@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from jobroom.domain import sizes
 from jobroom.domain.lifecycle import HELD, TRANSITIONS, TaskStatus, is_terminal
 from jobroom.domain.records import MICROSECONDS, Caller, Task, TaskView
 from jobroom.errors import (
+    AnswerTooLarge,
     FieldError,
     Forbidden,
     InvalidTaskTransition,
@@ -31,6 +33,7 @@ class Report(NamedTuple):
     """What a report says. ``result`` is JSON text; ``status`` None is progress alone.
 
     ``attempt`` is the fence and ``worker_id`` the holder, each checked where it was sent.
+    ``most_bytes`` is how long the answer may be in which the next task comes.
     """
 
     status: str | None = None
@@ -42,6 +45,7 @@ class Report(NamedTuple):
     worker_id: str | None = None
     claim_next: bool = False
     final: bool = False
+    most_bytes: int | None = None
 
 
 class Reported(NamedTuple):
@@ -307,7 +311,7 @@ def _with_next(
     if speaker is None:
         return Reported(done)
     request_id = _request_of_next(done.task.id, done.task.attempt)
-    wish = claiming.Wish(caller, speaker, limit=1, start=True, request_id=request_id)
+    wish = _wish_of_next(caller, speaker, request_id, report)
     is_repeat = not _has_just_changed(tx, done)
     if not is_repeat and (plain := claiming.claim_plainly(tx, wish, is_new=True)):
         return Reported(done, plain)
@@ -315,12 +319,31 @@ def _with_next(
         return Reported(done)
     if workers.speaking(tx, worker_id=speaker, identity=caller.identity) is None:
         return Reported(done)
-    claimed = claiming.claimed_before(tx, wish) if is_repeat else []
-    # A client's repeat takes nothing new: the report that ended the task has claimed already. One
-    # of the lane's may not have come so far: across a network the two are kept one after the other.
-    if not claimed and (tx.is_repeat or not is_repeat):
-        claimed = claiming.take(tx, wish)
+    try:
+        claimed = claiming.claimed_before(tx, wish) if is_repeat else []
+        # A client's repeat takes nothing new: the report that ended the task has claimed already.
+        # One of the lane's may not have come so far: across a network the two are kept one after
+        # the other.
+        if not claimed and (tx.is_repeat or not is_repeat):
+            claimed = claiming.take(tx, wish)
+    except Refused as refused:
+        _check_too_large(refused)
+        return Reported(done)
     return Reported(done, claimed[0] if claimed else None)
+
+
+def _wish_of_next(caller: Caller, speaker: str, request_id: str, report: Report) -> claiming.Wish:
+    most_bytes = None
+    if report.most_bytes is not None:
+        # It is in the answer once, beside the task that ended; in one of a claim it is twice.
+        most_bytes = 2 * (report.most_bytes - sizes.FRAME_BYTES)
+    return claiming.Wish(caller, speaker, start=True, request_id=request_id, most_bytes=most_bytes)
+
+
+def _check_too_large(refused: Refused) -> None:
+    """The report is taken, whatever the next task is; who claims that by itself is told more."""
+    if not isinstance(refused.error, AnswerTooLarge):
+        raise refused
 
 
 def _handed_on(tx: Transaction, caller: Caller, task_id: str, report: Report) -> Reported | None:
@@ -335,8 +358,12 @@ def _handed_on(tx: Transaction, caller: Caller, task_id: str, report: Report) ->
     if speaker is None or workers.speaking(tx, worker_id=speaker, identity=caller.identity) is None:
         return None
     request_id = _request_of_next(task_id, report.attempt)
-    wish = claiming.Wish(caller, speaker, request_id=request_id)
-    claimed = claiming.claimed_before(tx, wish)
+    wish = _wish_of_next(caller, speaker, request_id, report)
+    try:
+        claimed = claiming.claimed_before(tx, wish)
+    except Refused as refused:
+        _check_too_large(refused)
+        return None
     return Reported(found[0], claimed[0]) if claimed else None
 
 

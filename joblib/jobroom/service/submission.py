@@ -54,6 +54,7 @@ def submit_task(
         task = add(tx, given)
         if task is None:
             return None
+    tx.submitted += 1
     if task.ready:
         tx.claimable[job.seq] = None
     return Submitted(TaskView(task, job.full_name))
@@ -133,6 +134,7 @@ def _known(tx: Transaction, caller: Caller, new: NewTask) -> Submitted | None:
             return Submitted(found, replayed=found.task.id != tx.token)
     if tx.is_repeat and tx.token is not None and (own := tasks.get(tx, tx.token)) is not None:
         # Our own, whose answer was lost between the store and us.
+        tx.submitted += 1
         return Submitted(own[0])
     if new.id is not None and (read := tasks.get(tx, new.id)) is not None:
         known = read[0]

@@ -10,7 +10,7 @@ from jobroom.service import claiming
 from jobroom.store.lane import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from jobroom.store.lane import Work
     from jobroom.store.transaction import Transaction
@@ -27,7 +27,8 @@ class WaitingClaims:
     under one lock. A dictionary keeps the order of arrival.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, note_left: Callable[[], None] = lambda: None) -> None:
+        self._note_left = note_left
         self._lock = threading.Lock()
         self._by_job: dict[int, dict[Work, None]] = {}
         self._by_worker: dict[str, dict[Work, None]] = {}
@@ -63,7 +64,10 @@ class WaitingClaims:
         """
         with self._lock:
             work.leaving = True
-            return work is not self._serving and self._remove(work)
+            is_withdrawn = work is not self._serving and self._remove(work)
+        if is_withdrawn:
+            self._note_left()
+        return is_withdrawn
 
     def forget(self, works: list[Work]) -> None:
         """The transaction that parked these was rolled back; they are run again."""

@@ -68,6 +68,9 @@ class Watcher:
         with self._queue.database.watch_commits() as commits:
             while not self._stopped.is_set():
                 signed = commits.wait(pause)
+                # Before the store is asked: a frozen process thaws here, its connections lost.
+                if self._may_end():
+                    return
                 self._queue.writer.check_foreign(self._ask)
                 pause = FIRST_PAUSE_SECONDS if signed else min(pause * 4, TICK_SECONDS)
                 if time.monotonic() >= due_at:
@@ -75,8 +78,6 @@ class Watcher:
                     due_at = time.monotonic() + TICK_SECONDS
                 if signed:
                     self._stopped.wait(FIRST_PAUSE_SECONDS)
-                if self._may_end():
-                    return
 
     def _may_end(self) -> bool:
         """Nobody waits: end, under the lock that ``start`` takes, so that no waiter is missed."""

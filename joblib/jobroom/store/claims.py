@@ -8,6 +8,7 @@ from sqlalchemy import Text, bindparam, exists, func, not_, or_, select, update
 
 from jobroom.domain.records import TaskView
 from jobroom.store import line, ranking, skipping, workers
+from jobroom.store.functions import byte_length
 from jobroom.store.schema import job, task, worker, worker_job_link
 from jobroom.store.statement import Statement, literal
 from jobroom.store.views import (
@@ -27,7 +28,7 @@ from jobroom.store.views import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Select, Update
+    from sqlalchemy import ColumnElement, Select, Update
 
     from jobroom.store.transaction import Transaction
 
@@ -76,10 +77,31 @@ PLAIN = (
 """The worker is there and the caller's own, nothing has just become due, this is no repeat."""
 
 
-def _claim(*, plain: bool, start: bool) -> Statement:
-    moved: dict[str, Any]
+def _claim(*, plain: bool, start: bool, fits: bool = False) -> Statement:
+    told = (*SOUND_VIEW, *((HOLDER_HEARD, TIME) if plain else ()))
+    # What goes along with it notes that the worker was heard of: nobody needs to know when.
+    untold = (*SOUND_VIEW, *((NULL, TIME) if plain else ()))
+
+    def moved(best: ColumnElement[Any], guards: tuple[ColumnElement[bool], ...]) -> Update:
+        claim = _moved(start=start, fits=fits)
+        return claim.where(task.c.seq == best, *(guards if plain else ()))
+
+    return Statement(
+        lambda: moved(_BEST, PLAIN).returning(*told),
+        libsql=lambda: moved(
+            ranking.BEST_UNLESS_DUE if plain else ranking.BEST, ranking.PLAIN
+        ).returning(*untold),
+        # Its guards come before the lock.
+        postgresql=lambda: moved(skipping.free(*(skipping.PLAIN if plain else ())), ()).returning(
+            *told
+        ),
+    )
+
+
+def _moved(*, start: bool, fits: bool) -> Update:
+    changes: dict[str, Any]
     if start:
-        moved = {
+        changes = {
             "status": literal("running"),
             "started_at": bindparam("now"),
             "starts": task.c.starts + literal(1),
@@ -87,7 +109,7 @@ def _claim(*, plain: bool, start: bool) -> Statement:
             "due_at": after(task.c.timeout_seconds),
         }
     else:
-        moved = {
+        changes = {
             "status": literal("claimed"),
             "idle_claims": task.c.idle_claims + literal(1),
             "due_at": after(func.coalesce(_CLAIM_TIMEOUT, task.c.timeout_seconds)),
@@ -106,25 +128,26 @@ def _claim(*, plain: bool, start: bool) -> Statement:
             attempt=task.c.attempt + literal(1),
             claim_request_id=bindparam("request_id"),
             version=NEXT_VERSION,
-            **moved,
+            **changes,
         )
     )
-    told = claim.returning(*SOUND_VIEW, *((HOLDER_HEARD, TIME) if plain else ()))
-    # What goes along with it notes that the worker was heard of: nobody needs to know when.
-    untold = claim.returning(*SOUND_VIEW, *((NULL, TIME) if plain else ()))
-    best = ranking.BEST_UNLESS_DUE if plain else ranking.BEST
-    return Statement(
-        told.where(task.c.seq == _BEST, *(PLAIN if plain else ())),
-        libsql=untold.where(task.c.seq == best, *(ranking.PLAIN if plain else ())),
-        # Its guards come before the lock.
-        postgresql=told.where(task.c.seq == skipping.free(*(skipping.PLAIN if plain else ()))),
-    )
+    if fits:
+        claim = claim.where(byte_length(task.c.payload) <= bindparam("most_payload"))
+    return claim
 
 
 _CLAIM = _claim(plain=False, start=False)
 _CLAIM_AND_START = _claim(plain=False, start=True)
 _CLAIM_PLAINLY = _claim(plain=True, start=False)
 _CLAIM_AND_START_PLAINLY = _claim(plain=True, start=True)
+
+
+_CLAIM_OF_WHAT_FITS = {
+    (plain, start): _claim(plain=plain, start=start, fits=True)
+    for plain in (False, True)
+    for start in (False, True)
+}
+"""The same with one guard more, by ``(plain, start)``, for doors whose answers have a limit."""
 
 
 _LOCK_REQUEST = Statement(
@@ -147,15 +170,39 @@ def lock_request(tx: Transaction, *, worker_id: str, request_id: str) -> None:
 
 
 def claim_next(
-    tx: Transaction, *, worker_id: str, start: bool, request_id: str | None
+    tx: Transaction,
+    *,
+    worker_id: str,
+    start: bool,
+    request_id: str | None,
+    most_payload: int | None = None,
 ) -> TaskView | None:
     """Move the best claimable task of the worker's jobs to the worker; None if there is none.
 
-    None as well where the best one cannot be claimed: ``dead_heads`` then tells. Without a job
+    None as well where the best one cannot be claimed: ``dead_heads`` then tells, and
+    ``find_too_large`` where its payload has more than ``most_payload`` bytes. Without a job
     name the task is damaged (``SOUND_VIEW``).
     """
+    if most_payload is not None:
+        statement = _CLAIM_OF_WHAT_FITS[False, start]
+        return changed(
+            tx, statement, worker_id=worker_id, request_id=request_id, most_payload=most_payload
+        )
     statement = _CLAIM_AND_START if start else _CLAIM
     return changed(tx, statement, worker_id=worker_id, request_id=request_id)
+
+
+_TOO_LARGE = Statement(
+    select(task.c.id, byte_length(task.c.payload)).where(
+        task.c.seq == _BEST, byte_length(task.c.payload) > bindparam("most_payload")
+    )
+)
+
+
+def find_too_large(tx: Transaction, *, worker_id: str, most_payload: int) -> tuple[str, int] | None:
+    """The worker's best task, if its payload has more bytes than that: its id and their number."""
+    row = tx.row(_TOO_LARGE, worker_id=worker_id, most_payload=most_payload)
+    return None if row is None else (row[0], row[1])
 
 
 def claim_plainly(
@@ -166,6 +213,7 @@ def claim_plainly(
     start: bool,
     request_id: str | None,
     repeat_of: str | None,
+    most_payload: int | None = None,
 ) -> tuple[TaskView, int | None] | None:
     """What ``claim_next`` does, with all that goes before it as guards of the one statement.
 
@@ -173,9 +221,13 @@ def claim_plainly(
     comes when its worker was heard of last, unless that is noted already. None wherever anything
     is not as it mostly is: then go step by step.
     """
+    if most_payload is None:
+        statement = _CLAIM_AND_START_PLAINLY if start else _CLAIM_PLAINLY
+    else:
+        statement = _CLAIM_OF_WHAT_FITS[True, start]
     return changed_of_holder(
         tx,
-        _CLAIM_AND_START_PLAINLY if start else _CLAIM_PLAINLY,
+        statement,
         locks=(_LOCK_REQUEST,) if request_id not in (None, tx.token) else (),
         sparing=(workers.TOUCH_SPEAKER,),
         worker_id=worker_id,
@@ -183,6 +235,7 @@ def claim_plainly(
         request_id=request_id,
         repeat_of=repeat_of,
         fresh=workers.fresh_for(tx),
+        most_payload=most_payload,
     )
 
 

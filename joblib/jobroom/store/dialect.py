@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from jobroom import secret_store
 from jobroom.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from sqlalchemy.engine import Engine
@@ -79,18 +81,42 @@ def open_database(settings: JobLibSettings) -> Any:
 
     Raises ConfigurationError for a URL that names none that we know.
     """
-    kind = kind_of(settings.database_url)
+    url = secret_store.database_url(settings, _same_kind())
+    kind = kind_of(url.value())
     if kind == "sqlite":
         from jobroom.store.sqlite_file import SQLiteFile
 
-        return SQLiteFile(settings)
+        said = {"database_url": url.value(), "database_url_arn": None}
+        return SQLiteFile(settings.model_copy(update=said))
     if kind == "libsql":
         from jobroom.store.libsql import LibSQL
 
-        return LibSQL(settings)
+        return LibSQL(settings, url)
     from jobroom.store.postgres import Postgres
 
-    return Postgres(settings)
+    return Postgres(settings, url)
+
+
+def _same_kind() -> Callable[[str], None]:
+    """Refuses a URL that cannot be read, or that names another database than the first did."""
+    first: list[str] = []
+
+    def check(url: str) -> None:
+        kind = kind_of(url)
+        if first and kind != first[0]:
+            message = "ZNDRAW_JOBLIB_DATABASE_URL names another kind of database: start anew."
+            raise ConfigurationError(message)
+        if kind == "libsql":
+            from jobroom.store.hrana import url as libsql_url
+
+            libsql_url.parse(url)
+        elif kind == "postgresql":
+            from jobroom.store import postgres_login
+
+            postgres_login.parameters_of(url)
+        first[:] = [kind]
+
+    return check
 
 
 KINDS = {

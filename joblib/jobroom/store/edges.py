@@ -7,6 +7,7 @@ so a chain of any length is settled in the transaction that ends its head.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
@@ -241,14 +242,15 @@ def _promote(*, singly: bool) -> Update:
     )
 
 
-_SETTLE = Statement(_settle(singly=False), postgresql=_settle(singly=True))
+_SETTLE = Statement(partial(_settle, singly=False), postgresql=partial(_settle, singly=True))
 _FAIL = Statement(
-    _fail(singly=False).returning(*_TOLD), postgresql=_fail(singly=True).returning(*_TOLD)
+    lambda: _fail(singly=False).returning(*_TOLD),
+    postgresql=lambda: _fail(singly=True).returning(*_TOLD),
 )
 _GONE_ON = (*_TOLD, task.c.job_seq, task.c.ready)
 _PROMOTE = Statement(
-    _promote(singly=False).returning(*_GONE_ON),
-    postgresql=_promote(singly=True).returning(*_GONE_ON),
+    lambda: _promote(singly=False).returning(*_GONE_ON),
+    postgresql=lambda: _promote(singly=True).returning(*_GONE_ON),
 )
 SETTLING = (_SETTLE, _FAIL, _PROMOTE)
 
@@ -264,4 +266,5 @@ def note_settled(tx: Transaction, answers: Sequence[Sequence[Row]]) -> None:
     """Tell those who wait what ``SETTLING`` has changed."""
     _, failed, promoted = answers
     tx.changed += (Change._make(row[:2]) for row in (*failed, *promoted))
+    tx.fallen += len(failed)
     tx.claimable.update(dict.fromkeys(job_seq for *_, job_seq, ready in promoted if ready))

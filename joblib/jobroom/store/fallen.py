@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import BigInteger, Text, and_, any_, bindparam, case, func, or_, select, true
@@ -108,9 +109,11 @@ def _among(column: ColumnElement[Any], found: Select[Any], *, singly: bool) -> C
 
 
 def _of_reached(build: Callable[..., Select[Any]], *, locking: bool) -> Statement:
-    found = build(singly=True)
-    locked = found.order_by(task.c.seq).with_for_update(of=task)
-    return Statement(build(singly=False), postgresql=locked if locking else found)
+    def singly() -> Select[Any]:
+        found = build(singly=True)
+        return found.order_by(task.c.seq).with_for_update(of=task) if locking else found
+
+    return Statement(partial(build, singly=False), postgresql=singly)
 
 
 def _broken(*, singly: bool) -> Select[Any]:
@@ -194,7 +197,7 @@ def _causes(*, singly: bool) -> Select[Any]:
     )
 
 
-_CAUSE = Statement(_causes(singly=False), postgresql=_causes(singly=True))
+_CAUSE = Statement(partial(_causes, singly=False), postgresql=partial(_causes, singly=True))
 
 
 def find_cause(tx: Transaction, task_id: str) -> Cause:

@@ -27,7 +27,7 @@ from jobroom.domain.names import LOCAL_ROOM
 from jobroom.domain.records import Task, TaskView
 from jobroom.store.schema import edge, task, worker
 from jobroom.store.statement import Statement, literal
-from jobroom.store.views import JOB_NAME, NULL
+from jobroom.store.views import JOB_NAME, NULL, beginning, size_if_long
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,13 +156,14 @@ def walk(tx: Transaction, task_id: str, *, caller: Caller, limit: int) -> list[P
 
 # --- a part of it -----------------------------------------------------------------------------
 
+_SHOWN = {
+    "payload": literal("{}"),
+    "result": NULL,
+    "message": NULL,
+    "error": beginning(task.c.error),
+}
 _NODE = [
-    literal("{}").label(column.name)
-    if column.name == "payload"
-    else NULL.label(column.name)
-    if column.name == "result"
-    else column
-    for column in task.c
+    _SHOWN[column.name].label(column.name) if column.name in _SHOWN else column for column in task.c
 ]
 
 
@@ -178,7 +179,9 @@ def _padded(seqs: Sequence[int]) -> tuple[int, dict[str, int]]:
 
 @cache
 def _nodes(count: int) -> Statement:
-    return Statement(select(*_NODE, JOB_NAME).where(_named(count, task.c.seq)))
+    return Statement(
+        select(*_NODE, JOB_NAME, size_if_long(task.c.error)).where(_named(count, task.c.seq))
+    )
 
 
 def list_nodes(tx: Transaction, seqs: Sequence[int]) -> list[TaskView]:
@@ -186,7 +189,10 @@ def list_nodes(tx: Transaction, seqs: Sequence[int]) -> list[TaskView]:
     if not seqs:
         return []
     count, named = _padded(seqs)
-    found = [TaskView(Task._make(row[:-1]), row[-1]) for row in tx.rows(_nodes(count), **named)]
+    found = [
+        TaskView(Task._make(row[:-2]), row[-2], error_bytes=row[-1])
+        for row in tx.rows(_nodes(count), **named)
+    ]
     return sorted(found, key=lambda view: view.task.seq)
 
 

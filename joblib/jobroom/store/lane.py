@@ -124,6 +124,9 @@ class _Busy(Exception):  # a signal: try again in a moment
 class Hooks:
     """What the queue does around a group; the default does nothing."""
 
+    submitted = 0
+    """New tasks of transactions that did nothing else to be told of (``committed``)."""
+
     def park(self, _work: Work) -> bool:
         """Keep a request until its ``wish`` can be met; False where it is to be answered now."""
         return False
@@ -156,8 +159,11 @@ class Hooks:
     def unanswered(self, undo: Callable[[Transaction], None]) -> None:
         """Nobody can be told what became of a request, and this takes it back."""
 
+    def unavailable(self) -> None:
+        """The store did not take what was asked of it."""
+
     def committed(self, tx: Transaction) -> None:
-        """The transaction is committed: tell those who wait for what it changed."""
+        """The transaction is committed: count it, and tell those who wait for what it changed."""
 
 
 class Lane:
@@ -327,8 +333,13 @@ class Lane:
                 group.fault = error
         if group.fault is not None:
             return self._undo(group, group.fault)
-        if group.tx is not None and group.tx.changed:
-            self._hooks.committed(group.tx)
+        tx = group.tx
+        if tx is not None:
+            if tx.changed or tx.unserved or tx.fallen:
+                self._hooks.committed(tx)
+            else:
+                # Most submissions: no call, and no lock but the lane's, which is held.
+                self._hooks.submitted += tx.submitted
         if len(group.works) == 1 and not group.served and not group.works[0].parked:
             return group.works
         return [*(work for work in group.works if not work.parked), *group.served]
@@ -375,6 +386,7 @@ class Lane:
         self._roll_back(group.works)
         unavailable = self._database.is_unavailable(error)
         if unavailable:
+            self._hooks.unavailable()
             log.warning("store.unavailable database=%s error=%s", self._database.location, error)
         for work in group.served:
             work.result, work.error = None, _not_taken()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jobroom import secret_store
 from jobroom.errors import ConfigurationError
 from jobroom.store.hrana.errors import Error
 from jobroom.store.hrana.transport import Step as Sent
-from jobroom.store.hrana.url import open_transport, safe_location
+from jobroom.store.hrana.url import open_transport, parse, safe_location
 from jobroom.store.session import Answer, Outcome, Step
 from jobroom.store.sqlite_file import COLUMNS
 from jobroom.store.sqlite_file import SPELLING as SQLITE
@@ -48,19 +50,26 @@ class LibSQL:
     threads = 64  # the more that wait to be written, the more go in one request
     batch = 25  # each row is a round trip, and nobody else writes meanwhile
 
-    def __init__(self, settings: JobLibSettings) -> None:
-        self.location = safe_location(settings.database_url)
-        self._open = partial(
+    def __init__(self, settings: JobLibSettings, url: secret_store.Text | None = None) -> None:
+        self._url = url = url or secret_store.Fixed(settings.database_url)
+        self._read = url.value()
+        self.location = safe_location(self._read)
+        login = Login(settings, url)
+        self._make = partial(
             open_transport,
-            settings.database_url,
-            token_provider(settings),
-            settings.database_busy_seconds,
+            token_provider=login.token,
+            timeout_seconds=settings.database_busy_seconds,
+            refused=login.refused,
         )
-        self.transport: Transport = self._open()
+        self._lock = threading.Lock()
+        self._left: list[Transport] = []
+        self.transport: Transport = self._make(self._read)
         self._seen: str | None = None
 
     def session(self, *, write: bool) -> LibSQLSession:
         """A conversation; nothing is sent before its first statement."""
+        if self._url.value() != self._read:
+            self._follow()
         return LibSQLSession(self.transport, write=write)
 
     def outcome(self, error: Exception) -> Outcome | None:
@@ -102,7 +111,7 @@ class LibSQL:
         """For alembic: an engine over a transport of its own, which it closes."""
         from jobroom.store.hrana.dialect import engine_of
 
-        return engine_of(self._open())
+        return engine_of(self._make(self._read))
 
     @contextmanager
     def watch_commits(self) -> Iterator[Commits]:
@@ -124,7 +133,17 @@ class LibSQL:
 
     def close(self) -> None:
         """Close the connections."""
-        self.transport.close()
+        for transport in (self.transport, *self._left):
+            transport.close()
+
+    def _follow(self) -> None:
+        """Go where the URL leads now; what is under way elsewhere may end there."""
+        with self._lock:
+            before, self._read = self._read, self._url.value()
+            if parse(before)[:2] != parse(self._read)[:2]:
+                self._left.append(self.transport)
+                self.transport = self._make(self._read)
+                self.location = safe_location(self._read)
 
 
 class LibSQLSession:
@@ -176,8 +195,37 @@ class _Interval:
         return False
 
 
+class Login:
+    """The token, said anew for each request: its own, or the one in the URL, as they are now."""
+
+    def __init__(self, settings: JobLibSettings, url: secret_store.Text) -> None:
+        self._secret = secret_store.database_auth_token(settings)
+        self._given = token_provider(settings)
+        self._url = url
+        self._parsed: tuple[str, str | None] = ("", None)
+
+    def token(self) -> str | None:
+        """The token to send; None where none is given."""
+        given = self._given() if self._secret is None else self._secret.value()
+        return given or self._in_url(self._url.value())
+
+    def refused(self, token: str | None) -> None:
+        """The server does not take it: whatever may hold a newer one is asked."""
+        if self._secret is not None:
+            self._secret.replace(token or "")
+        elif not self._given():
+            url = self._url.value()
+            if self._in_url(url) == token:
+                self._url.replace(url)
+
+    def _in_url(self, url: str) -> str | None:
+        if self._parsed[0] != url:
+            self._parsed = (url, parse(url).token)
+        return self._parsed[1]
+
+
 def token_provider(settings: JobLibSettings) -> Callable[[], str | None]:
-    """Says the token anew for each request: a file that holds it may be renewed at any time."""
+    """Says what the settings hold; a file that holds it may be renewed at any time."""
     if settings.database_auth_token_file is None:
         secret = settings.database_auth_token
         fixed = None if secret is None else secret.get_secret_value()

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlalchemy.dialects.postgresql.psycopg import dialect as psycopg_dialect
 
+from jobroom import secret_store
 from jobroom.errors import ConfigurationError
 from jobroom.store.session import Outcome
 from jobroom.store.statement import Spelling
 
 try:
     import psycopg
-    from psycopg.conninfo import conninfo_to_dict
 
-    from jobroom.store import postgres_pool, postgres_waking
+    from jobroom.store import postgres_login, postgres_pool, postgres_waking
     from jobroom.store.postgres_session import OUTDATED, PerhapsKeptError, PostgresSession
 except ImportError as error:
     message = 'A PostgreSQL store needs its driver; install it: pip install "jobroom[postgres]".'
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jobroom.store import foreign
 
 OLDEST_SERVER = 16  # the first with IS JSON
-_URL = "ZNDRAW_JOBLIB_DATABASE_URL"
+_URL = postgres_login.URL
 
 SPELLING = Spelling(
     "postgresql",
@@ -84,17 +84,17 @@ class Postgres:
     skips_locked = True
     spares = False
 
-    def __init__(self, settings: JobLibSettings) -> None:
+    def __init__(self, settings: JobLibSettings, url: secret_store.Text | None = None) -> None:
         self.threads = settings.database_connections
-        self._parameters = _parameters(settings.database_url)
-        self.location = _location(self._parameters)
+        self._login = postgres_login.Login(url or secret_store.Fixed(settings.database_url))
+        self.location = postgres_login.location_of(self._login.parameters())
         self._pool = postgres_pool.Pool(
-            self._parameters,
+            self._login,
             size=settings.database_connections,
             seconds=settings.database_busy_seconds,
         )
         self._telling = postgres_waking.Telling()
-        self._waking = postgres_waking.Waking(self._parameters, self._telling.me)
+        self._waking = postgres_waking.Waking(self._login, self._telling.me)
 
     def session(self, *, write: bool) -> PostgresSession:  # noqa: ARG002 - all may write here
         """A conversation; nothing is sent before its first statement."""
@@ -169,7 +169,9 @@ class Postgres:
         """A connection as any program has it. Raises ConfigurationError for one that is no use."""
         try:
             # Prepared statements are lost behind a pooler.
-            connection = psycopg.connect(**self._parameters, prepare_threshold=None)
+            connection = self._login.reach(
+                lambda told: psycopg.connect(**told, prepare_threshold=None)
+            )
         except psycopg.Error as error:
             raise self.refusal(error) from error
         what = _is_unfit(connection.info)
@@ -177,31 +179,6 @@ class Postgres:
             connection.close()
             raise ConfigurationError(f"The database {self.location} {what}.")
         return connection
-
-
-def _parameters(database_url: str) -> dict[str, Any]:
-    """What libpq is told; what the URL says goes before our own wishes."""
-    url = "postgresql://" + database_url.strip().partition("://")[2]
-    try:
-        # The encoding is ours: with another one, what is read would not be what was written.
-        parameters = postgres_pool.DEFAULTS | conninfo_to_dict(url) | {"client_encoding": "UTF8"}
-    except psycopg.Error:
-        message = f"{_URL} is not a URL of PostgreSQL; write postgresql://user@host/database, say."
-        raise ConfigurationError(message) from None
-    ports = str(parameters.get("port") or "0").split(",")
-    if "@" in str(parameters.get("dbname")) or not all(port.isdigit() for port in ports):
-        # A password that is not written as a URL wants it: what is behind it is read as the rest.
-        how = "write / @ : # ? % in a password as %2F %40 %3A %23 %3F %25"
-        message = f"{_URL} cannot be read: {how}."
-        raise ConfigurationError(message)
-    return parameters
-
-
-def _location(parameters: dict[str, Any]) -> str:
-    host = parameters.get("host") or parameters.get("hostaddr") or "localhost"
-    host = f"[{host}]" if ":" in host else host
-    port = parameters.get("port") or 5432
-    return f"{host}:{port}/{parameters.get('dbname') or ''}"
 
 
 def _is_unfit(info: psycopg.ConnectionInfo) -> str | None:

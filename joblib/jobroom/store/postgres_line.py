@@ -23,7 +23,7 @@ from psycopg.waiting import Ready, Wait
 from jobroom.store.session import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from psycopg.abc import PQGen
 
@@ -61,11 +61,22 @@ class Line:
     transaction to another server connection: what is set, prepared or listened for is lost then.
     """
 
-    __slots__ = ("_is_midway", "_names", "_reading", "connection", "is_pooled", "unused_since")
+    __slots__ = (
+        "_is_midway",
+        "_names",
+        "_reading",
+        "connection",
+        "is_pooled",
+        "parameters",
+        "unused_since",
+    )
 
-    def __init__(self, connection: Connection, *, is_pooled: bool) -> None:
+    def __init__(
+        self, connection: Connection, *, is_pooled: bool, parameters: Mapping[str, Any]
+    ) -> None:
         self.connection = connection
         self.is_pooled = is_pooled
+        self.parameters = parameters
         self.unused_since = 0.0
         self._names: dict[bytes, bytes] = {}
         self._is_midway = False

@@ -17,6 +17,8 @@ from jobroom.store.postgres_line import ANSWER_SECONDS, Connection, Line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from jobroom.store.postgres_login import Login
+
 CONNECT_SECONDS = 5
 STATEMENT_SECONDS = 20
 LOCK_SECONDS = 5
@@ -72,7 +74,7 @@ def connect(parameters: Mapping[str, Any]) -> Line:
     except BaseException:
         connection.close()
         raise
-    return Line(connection, is_pooled=is_pooled)
+    return Line(connection, is_pooled=is_pooled, parameters=parameters)
 
 
 def _make_ready(connection: Connection) -> bool:
@@ -91,8 +93,8 @@ def _make_ready(connection: Connection) -> bool:
 class Pool:
     """Up to ``size`` connections, for as many threads at a time; the others wait ``seconds``."""
 
-    def __init__(self, parameters: Mapping[str, Any], *, size: int, seconds: float) -> None:
-        self.parameters = parameters
+    def __init__(self, login: Login, *, size: int, seconds: float) -> None:
+        self._login = login
         self._slots = threading.Semaphore(size)
         self._seconds = seconds
         self._idle: deque[Line] = deque()
@@ -103,7 +105,7 @@ class Pool:
         if not self._slots.acquire(timeout=self._seconds):
             raise TakenError(f"no connection became free in {self._seconds:g} seconds")
         try:
-            line = self._kept() or connect(self.parameters)
+            line = self._kept(self._login.parameters()) or self._login.reach(connect)
         except BaseException:
             self._slots.release()
             raise
@@ -133,14 +135,18 @@ class Pool:
         self._closed.set()
         self.drop()
 
-    def _kept(self) -> Line | None:
-        """The one used last, so that those are left over which are not needed."""
+    def _kept(self, parameters: Mapping[str, Any] | None = None) -> Line | None:
+        """The one used last, so that those are left over which are not needed.
+
+        One made with other parameters is closed: it may lead to a server that is not ours now.
+        """
         while True:
             try:
                 line = self._idle.pop()
             except IndexError:
                 return None
-            if line.is_sound():
+            is_ours = parameters is None or line.parameters is parameters
+            if is_ours and line.is_sound():
                 return line
             line.close()
 

@@ -19,11 +19,11 @@ from jobroom.store import postgres_pool
 from jobroom.store.session import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from collections.abc import Callable, Iterator
 
     from jobroom.store.foreign import Commits
     from jobroom.store.postgres_line import Line
+    from jobroom.store.postgres_login import Login
 
 CLOCK = "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint"
 """Microseconds since 1970; stands still in a statement, but not in a transaction."""
@@ -67,8 +67,8 @@ class Telling:
 class Waking:
     """Signs of what other processes commit, for this one."""
 
-    def __init__(self, parameters: Mapping[str, Any], me: str) -> None:
-        self._parameters = parameters
+    def __init__(self, login: Login, me: str) -> None:
+        self._login = login
         self._me = me
         self._kept: _Listener | None = None
         self._has_news = False
@@ -78,7 +78,7 @@ class Waking:
         """Signs, for the time of the ``with``; the connection is kept for the next time."""
         listener, self._kept = self._kept, None
         if listener is None:
-            listener = _Listener(self._parameters, self._me, self._note_news)
+            listener = _Listener(self._login, self._me, self._note_news)
         listener.start()
         try:
             yield listener
@@ -106,8 +106,8 @@ class Waking:
 class _Listener:
     """One that listens on a connection of its own, and connects again when it was lost."""
 
-    def __init__(self, parameters: Mapping[str, Any], me: str, tell: Callable[[], None]) -> None:
-        self._parameters = parameters
+    def __init__(self, login: Login, me: str, tell: Callable[[], None]) -> None:
+        self._login = login
         self._me = me
         self._tell = tell
         self._line: Line | None = None
@@ -185,7 +185,7 @@ class _Listener:
 
     def _listen(self) -> None:
         if self._line is None:
-            self._line = postgres_pool.connect(self._parameters)
+            self._line = self._login.reach(postgres_pool.connect)
             self._line.connection.patience = PATIENCE_SECONDS
             self._line.connection.add_notify_handler(_ignore)
             self._noted_until = 0.0

@@ -112,8 +112,7 @@ class RemoteLane:
         if tx is None:
             deliver([work])
             return True
-        if tx.changed:
-            self._hooks.committed(tx)
+        self._hooks.committed(tx)
         if not tx.is_parked:
             deliver([work])
         # A parked request is in the hands of whichever thread offers it something from here on.
@@ -230,6 +229,7 @@ class RemoteLane:
         return outcome
 
     def _give_up(self, work: Work, error: Exception, *, is_repeat: bool) -> None:
+        self._hooks.unavailable()
         log.warning("store.unavailable database=%s error=%s", self._database.location, error)
         if is_repeat:
             work.error = StoreUnavailable(

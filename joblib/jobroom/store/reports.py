@@ -30,6 +30,8 @@ from jobroom.store.views import (
 )
 
 if TYPE_CHECKING:
+    from sqlalchemy.sql.expression import ClauseElement
+
     from jobroom.store.transaction import Transaction
 
 
@@ -67,14 +69,18 @@ _LET_GO: dict[str, Any] = {
 
 
 def _by_holder(condition: ColumnElement[bool], *, ends: bool = False, **values: Any) -> Statement:
-    done = update(task).where(*_BY_HOLDER, condition).values(**{**_TOLD, **values})
     # What goes alone cannot settle anything: ``_end_with_dependents`` does both together.
-    alone = done.where(task.c.has_dependents == literal(0)) if ends else done
+    alone = (task.c.has_dependents == literal(0),) if ends else ()
+
+    def done(heard: ColumnElement[Any], *guards: ColumnElement[bool]) -> ClauseElement:
+        change = update(task).where(*_BY_HOLDER, condition, *guards).values(**{**_TOLD, **values})
+        return change.returning(*VIEW, heard, TIME)
+
     return Statement(
-        done.returning(*VIEW, HOLDER_HEARD, TIME),
+        lambda: done(HOLDER_HEARD),
         # What goes along with it notes that the worker was heard of: nobody needs to know when.
-        libsql=alone.returning(*VIEW, NULL, TIME),
-        postgresql=alone.returning(*VIEW, HOLDER_HEARD, TIME),
+        libsql=lambda: done(NULL, *alone),
+        postgresql=lambda: done(HOLDER_HEARD, *alone),
     )
 
 

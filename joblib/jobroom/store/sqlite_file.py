@@ -103,7 +103,7 @@ class SQLiteFile:
         elif code == sqlite3.SQLITE_CORRUPT:
             advice = f"it is damaged ({error}); put a whole copy in its place, or {_ANOTHER}"
         else:
-            advice = f"{CHECK} ({error})"
+            advice = f"{CHECK} ({error}); or {_ANOTHER}"
         return ConfigurationError(f"The database {self.location} cannot be opened: {advice}.")
 
     def _has_no_folder(self) -> bool:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
     from sqlalchemy.sql.expression import ClauseElement
 
+    Made = ClauseElement | Callable[[], ClauseElement]
+
 
 class Spelling(NamedTuple):
     """How one database writes SQL.
@@ -56,17 +58,25 @@ class Statement:
     used only where the planner can see its predicate, and a constant needs no binding. Where a
     database must be asked in another way, that is given by its name.
 
+    A function that makes the statement is called when it is first asked for: making is a third of
+    a cold start, and most statements are for things that a process is rarely asked.
+
     The parameter ``now`` is the time of the transaction. A store across a network reads its own
     clock in the statement itself, unless the transaction knows the time already.
     """
 
     __slots__ = ("_compiled", "_elements", "tells")
 
-    def __init__(self, element: ClauseElement, **elsewhere: ClauseElement) -> None:
+    def __init__(self, element: Made, **elsewhere: Made) -> None:
         self._elements = {"": element, **elsewhere}
-        self.tells: bool = getattr(getattr(element, "table", None), "name", None) in WAITED_FOR
-        """Whether it may write what somebody waits for, where it writes at all."""
+        self.tells = False
+        """Whether it may write what somebody waits for, where it writes; known once compiled."""
         self._compiled: dict[str, Compiled] = {}
+
+    def element(self, name: str = "") -> ClauseElement:
+        """The statement as that database is asked it."""
+        made = self._elements.get(name, self._elements[""])
+        return made() if callable(made) else made
 
     def compiled(self, spelling: Spelling) -> Compiled:
         """The statement for that database."""
@@ -76,7 +86,8 @@ class Statement:
         return found
 
     def _compile(self, spelling: Spelling) -> Compiled:
-        element = self._elements.get(spelling.name, self._elements[""])
+        element = self.element(spelling.name)
+        self.tells = getattr(getattr(element, "table", None), "name", None) in WAITED_FOR
         _accept_everywhere(element)
         compiled = element.compile(dialect=spelling.dialect)
         constants = _constants(compiled.params)

@@ -136,7 +136,9 @@ def fail(tx: Transaction, who: Stuck, *, failed_by: str, error: str) -> None:
     tx.later(_BREAK, key=who.seq, of=failed_by)
     retention = tx.settings.task_retention_seconds
     told = {"of": failed_by, "told_error": error, "retention": retention}
-    tx.changed += [Change._make(row) for row in tx.returning(_FAIL, key=who.seq, **told)]
+    failed = [Change._make(row) for row in tx.returning(_FAIL, key=who.seq, **told)]
+    tx.changed += failed
+    tx.fallen += len(failed)
     if who.has_dependents:
         edges.settle(tx, who.id)
 

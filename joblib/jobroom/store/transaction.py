@@ -26,6 +26,9 @@ class Transaction:
     ``changed`` collects the tasks that this transaction wrote, for those who wait for one;
     ``claimable`` the jobs that got something to claim, or ``joined`` a worker: (worker, job).
     ``dirty`` counts rows written, so that a lane knows whether a refusal left anything behind.
+
+    For those who count: ``submitted`` new tasks, ``granted`` to a claim, claims left ``unserved``,
+    and tasks that have ``fallen`` because of others.
     """
 
     __slots__ = (
@@ -36,9 +39,13 @@ class Transaction:
         "changed",
         "claimable",
         "dirty",
+        "fallen",
+        "granted",
         "joined",
         "settings",
+        "submitted",
         "undo",
+        "unserved",
     )
 
     skips_locked = False
@@ -66,6 +73,10 @@ class Transaction:
         self.claimable: dict[int, None] = {}
         self.joined: list[tuple[str, int]] = []
         self.dirty = 0
+        self.submitted = 0
+        self.granted: tuple[Task, ...] = ()  # most have none, and a list costs more
+        self.unserved = 0
+        self.fallen = 0
         self.undo: Callable[[Transaction], None] | None = None
         """Takes back what was kept and nobody could be told of; for who cannot ask again."""
 

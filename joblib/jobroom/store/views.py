@@ -19,6 +19,7 @@ from sqlalchemy import (
 )
 
 from jobroom.domain.records import Task, TaskView
+from jobroom.domain.sizes import SHOWN_DEPENDENCIES, SHOWN_TEXT_BYTES
 from jobroom.store.functions import byte_length, is_json, json_row, json_rows, with_tables
 from jobroom.store.schema import edge, job, task, worker
 from jobroom.store.statement import Statement, literal
@@ -108,7 +109,6 @@ _SOUND_JOB_NAME = (
 SOUND_VIEW = (*task.c, _SOUND_JOB_NAME, EDGES)
 """As ``VIEW``, but without a job name where the payload is no JSON or the schema is unknown."""
 LIST_LIMIT_BYTES = 4096
-MOST_LISTED_EDGES = 20
 _how_many = (
     select(func.count())
     .select_from(_edge)
@@ -122,22 +122,32 @@ def _if_short(column: ColumnElement[Any]) -> ColumnElement[Any]:
     return case((byte_length(column) <= literal(LIST_LIMIT_BYTES), column))
 
 
-def _size_if_long(column: ColumnElement[Any]) -> ColumnElement[int]:
+def beginning(column: ColumnElement[Any]) -> ColumnElement[str]:
+    """As much of a text as a list shows; a character more, or a few, for who cuts it to bytes."""
+    return func.substr(column, literal(1), literal(SHOWN_TEXT_BYTES))
+
+
+def size_if_long(column: ColumnElement[Any], limit: int = SHOWN_TEXT_BYTES) -> ColumnElement[int]:
+    """How many bytes a text has that a list does not show whole; 0 for others."""
     size = byte_length(column)
-    return case((size > literal(LIST_LIMIT_BYTES), size), else_=literal(0))
+    return case((size > literal(limit), size), else_=literal(0))
 
 
 _SHORT = {
+    "error": beginning(task.c.error),
+    "message": beginning(task.c.message),
     "payload": func.coalesce(_if_short(task.c.payload), literal("")),
     "result": _if_short(task.c.result),
 }
 LISTED = (
     *(_SHORT.get(column.name, column) for column in task.c),
     JOB_NAME,
-    _edges(MOST_LISTED_EDGES),
-    _size_if_long(task.c.payload),
-    _size_if_long(task.c.result),
+    _edges(SHOWN_DEPENDENCIES),
+    size_if_long(task.c.payload, LIST_LIMIT_BYTES),
+    size_if_long(task.c.result, LIST_LIMIT_BYTES),
     case((task.c.has_dependencies == literal(1), _how_many), else_=literal(0)),
+    size_if_long(task.c.error),
+    size_if_long(task.c.message),
 )
 """As ``VIEW``, without a payload or result over 4 KiB: a page of results could be gigabytes.
 
@@ -192,15 +202,9 @@ def view(row: Sequence[Any]) -> TaskView:
 
 def listed(row: Row) -> TaskView:
     """A row of ``LISTED`` as a record."""
-    *columns, job_name, edges, payload_bytes, result_bytes, dependency_count = row
-    return TaskView(
-        Task._make(columns),
-        job_name,
-        edges,
-        payload_bytes=payload_bytes,
-        result_bytes=result_bytes,
-        dependency_count=dependency_count,
-    )
+    count = len(Task._fields)
+    job_name, edges, *sizes = row[count:]
+    return TaskView(Task._make(row[:count]), job_name, edges, None, None, *sizes)
 
 
 def changed(tx: Transaction, statement: Statement, **params: Any) -> TaskView | None:

@@ -61,7 +61,9 @@ class TaskBody(Answer):
     completed_at: AwareDatetime | None
     worker_id: str | None = Field(description="Who holds it, or held it last.")
     error: str | None
-    payload: dict[str, Any] | None = Field(description="Null in lists if over 4 KiB.")
+    payload: dict[str, Any] | None = Field(
+        description="Null if left out: in lists over 4 KiB, and where it is too long to send."
+    )
     queue_position: int | None = Field(description="From 1, capped at 1,000; null if not counted.")
     created_by_id: str
     claimed_at: AwareDatetime | None
@@ -73,7 +75,9 @@ class TaskBody(Answer):
     expires_at: AwareDatetime | None
     progress: float | None
     message: str | None
-    result: Any = Field(description="Null in lists if over 4 KiB.")
+    result: Any = Field(
+        description="Null if left out, as a payload is; the address of the result has it."
+    )
     depends_on: list[str] = Field(description="Ids of the tasks that must end before it starts.")
     waiting_on: list[WaitedFor] = Field(description="Those that it still waits for.")
     lease_expires_at: AwareDatetime | None = Field(description="When its worker counts as lost.")
@@ -82,7 +86,7 @@ class TaskBody(Answer):
     key: str | None = Field(description="The name that it was given when it was submitted.")
     failed_by: str | None = Field(description="The dependency for which it failed unstarted.")
     dependency_count: int | None = Field(
-        default=None, description="How many it has, where a list shows some of them only."
+        default=None, description="How many it has, where some of them only are shown."
     )
     payload_bytes: int | None = Field(default=None, description="Size of a payload left out.")
     result_bytes: int | None = Field(default=None, description="Size of a result left out.")
@@ -113,8 +117,12 @@ class RetryPlan(Answer):
     tasks: list[str] = Field(description="Ids, the named task first.")
 
 
-class RetryBody(RootModel[TaskBody | RetryPlan]):
+class RetryBody(RootModel[Any]):
     """The task that goes again; with ``dry_run`` only the plan."""
+
+    # Not as RootModel[TaskBody | RetryPlan]: that one would be built here and now.
+    model_config = ConfigDict(defer_build=True)
+    root: TaskBody | RetryPlan
 
 
 class JobSummary(Answer):

@@ -48,6 +48,7 @@ class LibsqlClientTransport:
         base_url: str,
         token: Callable[[], str | None] | None,
         *,
+        refused: Callable[[str | None], None] | None = None,
         timeout_seconds: float = 10.0,
         most_writers: int = MOST_WRITERS,
     ) -> None:
@@ -59,6 +60,7 @@ class LibsqlClientTransport:
         self.has_streams = base_url.startswith("ws")
         self.writers = Writers(most_writers, timeout_seconds)
         self._token = token
+        self._refused = refused
         self._timeout = timeout_seconds
         self._link: Link | None = None
         self._turn: asyncio.Lock | None = None
@@ -92,6 +94,25 @@ class LibsqlClientTransport:
     def ask_token(self) -> str | None:
         """The token as it is now."""
         return self._token() if self._token is not None else None
+
+    def reach(self) -> Link:
+        """The connection; with a newer token where that of now is refused."""
+        token = self.ask_token()
+        try:
+            return self.ask(self.take(token), lost=False)
+        except Error as error:
+            if error.code not in ("UNAUTHORIZED", "TRANSPORT"):
+                raise
+            fresh = self.ask_token_after(token)
+            if fresh == token:
+                raise
+        return self.ask(self.take(fresh), lost=False)
+
+    def ask_token_after(self, refused: str | None) -> str | None:
+        """The token after one that may have been refused."""
+        if self._refused is not None:
+            self._refused(refused)
+        return self.ask_token()
 
     def ask(self, work: Coroutine[Any, Any, T], *, lost: bool | None) -> T:
         """Run a coroutine on the loop; raises an Error with ``applied`` set."""
@@ -150,7 +171,7 @@ class LibsqlClientTransport:
         except Error as error:
             if error.applied is None or error.code not in ("UNAUTHORIZED", "TRANSPORT"):
                 raise
-            fresh = self.ask_token()
+            fresh = self.ask_token_after(token)
             if fresh == token:
                 raise
         return self.ask(self._send(statements, fresh), lost=lost)

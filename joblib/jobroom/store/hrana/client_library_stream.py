@@ -40,7 +40,13 @@ class LibraryStream:
         if not self._has_place and (self._write or any(may_write(step.sql) for step in steps)):
             self._transport.writers.acquire()
             self._has_place = True
-        return self._do(self._run(statements, self._transport.ask_token()), lost=False)
+        if self._link is None:
+            try:
+                self._link = self._transport.reach()
+            except Error:
+                self._end()
+                raise
+        return self._do(self._run(statements, self._link), lost=False)
 
     def commit(self, steps: Sequence[Step] = ()) -> list[Result]:
         """Run the steps and commit; if a step fails, roll back and raise."""
@@ -83,11 +89,10 @@ class LibraryStream:
                 self._end()
             raise
 
-    async def _run(self, statements: list[Statement], token: str | None) -> list[Result]:
+    async def _run(self, statements: list[Statement], link: Link) -> list[Result]:
         if self._transaction is None:
-            self._link = await self._transport.take(token)
             self._transport.counters.sent()
-            self._transaction = self._link.client.transaction()
+            self._transaction = link.client.transaction()
         elif self._has_failed:
             await self._check_still_open()
         return [read_result(await self._execute(*one)) for one in statements]

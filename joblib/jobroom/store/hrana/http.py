@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 MOST_READERS = 16
 LONGEST_CONNECT_SECONDS = 5.0
-OK, UNAUTHORIZED = 200, 401
+OK, UNAUTHORIZED, FORBIDDEN = 200, 401, 403
 
 
 class HranaHttp:
     """One server by HTTP; threads share it.
 
-    ``token`` is asked for each request, and once more where the server refuses the token.
+    ``token`` is asked for each request, and once more where the server refuses the token, which
+    ``refused`` is told before.
     ``timeout_seconds`` bounds each request, and the wait for a place to write before it.
     """
 
@@ -38,6 +39,7 @@ class HranaHttp:
         base_url: str,
         token: Callable[[], str | None] | None,
         *,
+        refused: Callable[[str | None], None] | None = None,
         timeout_seconds: float = 10.0,
         most_writers: int = MOST_WRITERS,
     ) -> None:
@@ -45,6 +47,7 @@ class HranaHttp:
         self.base_url = base_url.rstrip("/")
         self.writers = Writers(most_writers, timeout_seconds, self._send_group)
         self._token = token
+        self._refused = refused
         self._timeout = timeout_seconds
         self._most_connections = MOST_READERS + most_writers
         self._readers = threading.BoundedSemaphore(MOST_READERS)
@@ -83,9 +86,13 @@ class HranaHttp:
         body = pipeline.body(call.requests, call.baton)
         token = self._ask_token()
         status, content = self._post(call, body, token)
-        if status == UNAUTHORIZED:
+        if status in (UNAUTHORIZED, FORBIDDEN):
+            if self._refused is not None:
+                self._refused(token)
             fresh = self._ask_token()
-            if fresh != token:  # it has been renewed meanwhile; a 401 has applied nothing
+            # It has been renewed meanwhile. A 401 has applied nothing; a 403 may stand for one
+            # of several that travelled together.
+            if fresh != token and not (status == FORBIDDEN and call.is_shared):
                 status, content = self._post(call, body, fresh)
         if status != OK:
             raise read_refusal(status, content, lost=call.lost, is_shared=call.is_shared)

@@ -65,10 +65,15 @@ def safe_location(url: str) -> str:
 
 
 def open_transport(
-    url: str, token_provider: Callable[[], str | None] | None, timeout_seconds: float = 10.0
+    url: str,
+    token_provider: Callable[[], str | None] | None,
+    timeout_seconds: float = 10.0,
+    *,
+    refused: Callable[[str | None], None] | None = None,
 ) -> Transport:
     """The transport that the URL names; a token in the URL is used where the provider gives none.
 
+    ``refused`` is told of each token that the server does not take, before another is asked for.
     Nothing is sent yet. Raises ConfigurationError for a URL that does not fit, or where the
     library that it names is not installed.
     """
@@ -81,10 +86,12 @@ def open_transport(
     if location.kind == "library":
         from jobroom.store.hrana.client_library import LibsqlClientTransport
 
-        return LibsqlClientTransport(location.base_url, token, timeout_seconds=timeout_seconds)
+        return LibsqlClientTransport(
+            location.base_url, token, refused=refused, timeout_seconds=timeout_seconds
+        )
     from jobroom.store.hrana.http import HranaHttp
 
-    return HranaHttp(location.base_url, token, timeout_seconds=timeout_seconds)
+    return HranaHttp(location.base_url, token, refused=refused, timeout_seconds=timeout_seconds)
 
 
 def _split(url: str) -> SplitResult:

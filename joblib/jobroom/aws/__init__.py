@@ -1,0 +1,1 @@
+"""The doors on AWS Lambda: HTTP behind a gateway, and the scheduled sweep."""
