@@ -11,8 +11,14 @@ import app
 
 CALLS = {"handler": app.handler, "sweep": app.sweep}
 
-for line in sys.stdin:
-    asked = json.loads(line)
-    answer = CALLS[asked["call"]](asked["event"], Context(asked["seconds"]))
-    sys.stdout.write(f"answer:{json.dumps(answer)}\n")
-    sys.stdout.flush()
+
+def main():
+    for line in sys.stdin:
+        asked = json.loads(line)
+        answer = CALLS[asked["call"]](asked["event"], Context(asked["seconds"]))
+        sys.stdout.write(f"answer:{json.dumps(answer)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

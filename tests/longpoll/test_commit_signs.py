@@ -62,3 +62,30 @@ def test_a_closed_queue_looks_no_more(settings):
     queue.close()
     queue.watch()
     assert "jobroom-watcher" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_queue_is_closed_when_its_last_look_has_let_go_of_the_store(settings, monkeypatch):
+    """A thread that looks no more, for nobody waits, still has a connection to give back."""
+    queue = JobQueue.open(settings)
+    order = []
+    leaving = threading.Event()
+    watch, close = queue.database.watch_commits, queue.database.close
+
+    @contextlib.contextmanager
+    def slow():
+        with watch() as commits:
+            yield commits
+            leaving.set()
+            time.sleep(0.2)
+        order.append("let go")
+
+    def closed():
+        order.append("closed")
+        close()
+
+    monkeypatch.setattr(queue.database, "watch_commits", slow)
+    monkeypatch.setattr(queue.database, "close", closed)
+    queue.watch()
+    assert leaving.wait(60)
+    queue.close()
+    assert order == ["let go", "closed"]

@@ -35,7 +35,9 @@ class Watcher:
     def __init__(self, queue: JobQueue) -> None:
         self._queue = queue
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
+        self._is_looked = False
+        """Whether a thread looks; one that does no more may still be letting go of the store."""
         self._stopped = threading.Event()
         self._for_tasks = _Look(self._post_for_tasks)
         self._for_jobs = _Look(self._post_for_jobs)
@@ -50,17 +52,19 @@ class Watcher:
         with self._lock:
             self._newcomers += 1
             self._next_due = 0.0
-            if self._thread is None and not self._stopped.is_set():
-                self._thread = threading.Thread(
-                    target=self._look, name="jobroom-watcher", daemon=True
-                )
-                self._thread.start()
+            if self._is_looked or self._stopped.is_set():
+                return
+            self._is_looked = True
+            thread = threading.Thread(target=self._look, name="jobroom-watcher", daemon=True)
+            self._threads = [*(one for one in self._threads if one.is_alive()), thread]
+            thread.start()
 
     def stop(self) -> None:
-        """Look no more; waits for the thread to end."""
+        """Look no more; waits until no thread has anything of the store's open."""
         self._stopped.set()
-        thread = self._thread
-        if thread is not None:
+        with self._lock:
+            threads = self._threads
+        for thread in threads:
             thread.join()
 
     def _look(self) -> None:
@@ -84,7 +88,7 @@ class Watcher:
         with self._lock:
             if self._someone_waits():
                 return False
-            self._thread = None
+            self._is_looked = False
             return True
 
     def _someone_waits(self) -> bool:
