@@ -9,6 +9,7 @@ import pytest
 import sam_tools
 import yaml
 
+from jobroom.aws.events import LoadBalancerEvent, RestApiEvent
 from jobroom.settings import ON_LAMBDA, JobLibSettings
 
 
@@ -72,7 +73,9 @@ def test_the_limits_are_those_of_a_function() -> None:
     assert settings.max_result_bytes == 4 * 1024**2
     assert limits["a request"] == "1 MiB; 4 MiB for a report"
     assert settings.max_answer_bytes == 4.5e6
-    assert limits["an answer"] == "4.5 MB"
+    rest, balanced = (kind.room_for_a_body() / 1e6 for kind in (RestApiEvent, LoadBalancerEvent))
+    narrower = f"{rest:.1f} MB through a REST API, {balanced:.1f} MB behind a load balancer"
+    assert limits["an answer"] == f"4.5 MB; {narrower}"
     seconds = f"{settings.gateway_reserve_seconds} s before the gateway's"
     assert seconds in limits["a wait"]
     assert f"{settings.gateway_timeout_seconds:.0f} s or the function's 29 s" in limits["a wait"]

@@ -114,16 +114,16 @@ class GatewayEvent:
             "headers": headers,
             "client": (self.client, 0) if self.client else None,
             "server": parts.server(first, scheme),
-            "jobroom.most_answer_bytes": self.most_answer_bytes,
+            "jobroom.most_answer_bytes": self.room_for_a_body(),
             "aws.event": self.event,
             "aws.context": self.context,
         }
 
-    @property
-    def most_answer_bytes(self) -> int:
+    @classmethod
+    def room_for_a_body(cls) -> int:
         """How long a body may be to fit, whatever is in it: base64 adds a third, quotes double."""
-        room = self.largest_answer - answering.HEADERS_BYTES
-        return room * 3 // 4 if self.decodes_base64 else room // 2
+        room = cls.largest_answer - answering.HEADERS_BYTES
+        return room * 3 // 4 if cls.decodes_base64 else room // 2
 
     def __call__(self, response: Response) -> Event:
         """The answer; text as it is, or base64 where that is shorter and the gateway decodes it."""
