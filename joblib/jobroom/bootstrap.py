@@ -59,11 +59,12 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_app: object) -> AsyncIterator[None]:
         try:
+            # First of all: what there is to tell of the opening is written in the same way.
+            logs.let_logs_be_seen(chosen().log_format)
             opened = door.queue
             if is_open_by_token and bearer()[1]:
                 _greet(chosen())
             _calm_the_collector()
-            logs.let_logs_be_seen(chosen().log_format)
             with scheduler.sweeping(opened), _stopping_long_polls(door):
                 yield
         finally:

@@ -119,13 +119,14 @@ class SecretKeys:
     def key_for(self, token: bytes) -> str:
         """Return the secret that the token is signed with, or the current one if it is neither."""
         versions = self.secret.versions()
-        fitting = self._fitting(token, versions)
+        fitting = self.fitting(token, versions)
         if fitting is None and self.secret.replace(versions[0]):
             versions = self.secret.versions()
-            fitting = self._fitting(token, versions)
+            fitting = self.fitting(token, versions)
         return fitting or versions[0]
 
-    def _fitting(self, token: bytes, versions: tuple[str, ...]) -> str | None:
+    def fitting(self, token: bytes, versions: tuple[str, ...]) -> str | None:
+        """Return the one of these that the token is signed with; None: another one might be."""
         for version in versions:
             try:
                 jwt.PyJWS().decode_complete(token, version, algorithms=self.algorithms)

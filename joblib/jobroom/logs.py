@@ -44,6 +44,17 @@ def let_logs_be_seen(log_format: str) -> None:
         handler.setFormatter(logging.Formatter(TEXT))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
+    if log_format == "json":
+        _take_over(logging.getLogger("uvicorn"), handler)
+
+
+def _take_over(server: logging.Logger, handler: logging.Handler) -> None:
+    """Write what the server itself has to tell in the same way, unless somebody has chosen another.
+
+    Its line of a request is another logger's, and stays what it is.
+    """
+    if any(type(each.formatter).__module__ == "uvicorn.logging" for each in server.handlers):
+        server.handlers = [handler]
 
 
 class JsonFormatter(logging.Formatter):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONNECT_SECONDS, READ_SECONDS, MOST_TRIES = 2, 3, 3
+RENEWAL_SECONDS, RENEWAL_TRIES = 1.5, 1
+"""A request waits for a renewal, which is not worth its whole time: the last good value serves."""
 RETRY_SECONDS = 30.0
 """After a refresh that failed; the last good value serves meanwhile."""
 FIRST_RETRY_SECONDS = 1.0
@@ -69,6 +71,18 @@ class Fixed:
     def replace(self, refused: str) -> bool:
         """Whether it is another one."""
         return refused != self.text
+
+
+class Patience(NamedTuple):
+    """How long AWS is asked: ``tries`` times, each so long."""
+
+    connect_seconds: float
+    read_seconds: float
+    tries: int
+
+
+PATIENT = Patience(CONNECT_SECONDS, READ_SECONDS, MOST_TRIES)
+HURRIED = Patience(RENEWAL_SECONDS, RENEWAL_SECONDS, RENEWAL_TRIES)
 
 
 class Place(NamedTuple):
@@ -135,7 +149,7 @@ class Secret:
                 return self._first()
         if self._lock.acquire(blocking=False):
             try:
-                self._renew()
+                self._renew(HURRIED)
                 last = self._found or last
             finally:
                 self._lock.release()
@@ -144,7 +158,9 @@ class Secret:
     def peek(self) -> tuple[str, ...] | None:
         """What ``versions`` returns, or None where it would have to ask first; never blocks."""
         # The time of day: the other clock may stand still while a function is frozen.
-        return self._found if self._read_at <= time.time() < self._due_at else None
+        is_fresh = self._read_at <= time.time() < self._due_at
+        # While somebody asks, all others go on with what is known.
+        return self._found if is_fresh or self._lock.locked() else None
 
     def replace(self, refused: str) -> bool:
         """Ask again, not too often, because this was refused; whether there is another one now."""
@@ -154,7 +170,7 @@ class Secret:
                 return self._found is not None
             if now < self._refuse_until:
                 return False
-            is_known = self._renew()
+            is_known = self._renew(PATIENT)  # the one that is known serves no more
             if self._found[0] != refused:
                 return True
             wait = self._refused_seconds if is_known else RETRY_SECONDS
@@ -167,7 +183,7 @@ class Secret:
         if self._error is not None and self._read_at <= time.time() < self._due_at:
             raise type(self._error)(str(self._error))
         try:
-            self._found = self._fetch()
+            self._found = self._fetch(PATIENT)
         except JobroomError as error:
             self._error = error
             self._schedule(FIRST_RETRY_SECONDS)
@@ -176,9 +192,9 @@ class Secret:
         self._schedule(self._refresh_seconds)
         return self._found
 
-    def _renew(self) -> bool:
+    def _renew(self, patience: Patience) -> bool:
         try:
-            found = self._fetch()
+            found = self._fetch(patience)
         except JobroomError as error:
             if self._error is None:
                 log.warning("secret.kept variable=%s reason=%s", self._place.variable, error)
@@ -196,8 +212,8 @@ class Secret:
         self._read_at = time.time()
         self._due_at = self._read_at + seconds
 
-    def _fetch(self) -> tuple[str, ...]:
-        text, age = _read(self._place)
+    def _fetch(self, patience: Patience) -> tuple[str, ...]:
+        text, age = _read(self._place, patience)
         try:
             self._accept(text)
         except ConfigurationError as error:
@@ -206,7 +222,7 @@ class Secret:
         if not self._with_previous or self._place.service == "ssm" or age > OVERLAP_SECONDS:
             return (text,)
         try:
-            previous, _ = _read(self._place, stage="AWSPREVIOUS")
+            previous, _ = _read(self._place, patience, stage="AWSPREVIOUS")
             self._accept(previous)
         except ConfigurationError:  # none yet, or not for us
             return (text,)
@@ -268,9 +284,9 @@ def _chosen(settings: JobLibSettings, name: str, *others: str) -> Place | None:
     return Place(name, found["service"], found["region"], found["name"], found["member"])
 
 
-def _read(place: Place, stage: str = "AWSCURRENT") -> tuple[str, float]:
+def _read(place: Place, patience: Patience, stage: str = "AWSCURRENT") -> tuple[str, float]:
     """The text that is kept there, and for how many seconds it has been the current one."""
-    answer = _ask(place, stage)
+    answer = _ask(place, stage, patience)
     if place.service == "ssm":
         return _member(place, answer["Parameter"]["Value"]), 0.0
     if "SecretString" not in answer:
@@ -309,8 +325,8 @@ def _url_of(place: Place, found: dict[str, Any]) -> str:
     return f"{scheme}://{user}:{password}@{host}:{found.get('port') or 5432}/{name}"
 
 
-def _ask(place: Place, stage: str) -> dict[str, Any]:
-    client, faults = _client(place)
+def _ask(place: Place, stage: str, patience: Patience) -> dict[str, Any]:
+    client, faults = _client(place, patience)
     for name in _TELLING:
         teller = logging.getLogger(name)
         if teller.getEffectiveLevel() < logging.INFO:
@@ -346,25 +362,25 @@ def _refusal(place: Place, code: str) -> JobroomError:
     return place.fault(f"cannot be read ({code})")
 
 
-def _client(place: Place) -> tuple[Any, Any]:
+def _client(place: Place, patience: Patience) -> tuple[Any, Any]:
     """The client of the service, and the module of its errors."""
     try:
-        return _make_client(place.service, place.region)
+        return _make_client(place.service, place.region, patience)
     except ImportError:
         message = f"{place.variable} needs boto3, which is not installed; run: pip install boto3"
         raise ConfigurationError(message) from None
 
 
 @lru_cache(maxsize=8)
-def _make_client(service: str, region: str) -> tuple[Any, Any]:
+def _make_client(service: str, region: str, patience: Patience) -> tuple[Any, Any]:
     # Here, not above: most servers name no secret by an ARN, and it takes a while.
     import boto3
     from botocore import config, exceptions
 
     made = config.Config(
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=READ_SECONDS,
-        retries={"total_max_attempts": MOST_TRIES, "mode": "standard"},
+        connect_timeout=patience.connect_seconds,
+        read_timeout=patience.read_seconds,
+        retries={"total_max_attempts": patience.tries, "mode": "standard"},
     )
     # A session of our own: the shared one may be the host's, and is not for threads.
     client = boto3.session.Session().client(service, region_name=region, config=made)

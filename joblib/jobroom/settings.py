@@ -6,11 +6,18 @@ import difflib
 import json
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 PREFIX = "ZNDRAW_JOBLIB_"
 SECRETS = Path("/run/secrets")
@@ -92,6 +99,23 @@ class JobLibSettings(BaseSettings):
     log_format: Literal["text", "json"] = "text"
     metrics_namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9._#/:-]{1,255}$")] = "jobroom"
 
+    @classmethod
+    def settings_customise_sources(  # type: ignore[override]  # a source may be any callable
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the library passes it by name
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[Callable[[], dict[str, Any]], ...]:
+        """Where settings are looked for, in this order."""
+
+        def files() -> dict[str, Any]:
+            # An empty file says as little as an empty variable.
+            return {name: value for name, value in file_secret_settings().items() if value != ""}
+
+        return init_settings, env_settings, files
+
 
 ON_LAMBDA: dict[str, Any] = {
     # A body is base64 in the event, of 6 MiB in all, and so may be the answer's: 4/3 of its size.
@@ -108,7 +132,6 @@ def read_settings() -> JobLibSettings:
     What the environment does not say may stand in a file of that name in ``/run/secrets``.
     A name that is no setting, a typing error perhaps, is logged and never refused.
     """
-    _warn_of_unknown()
     given = {name.upper() for name, value in os.environ.items() if value}
     platform = {
         field: value
@@ -116,6 +139,7 @@ def read_settings() -> JobLibSettings:
         if PREFIX + field.upper() not in given
     }
     try:
+        _warn_of_unknown()
         folder = SECRETS if SECRETS.is_dir() else None
         return JobLibSettings(_secrets_dir=folder, **platform)  # type: ignore[call-arg]  # its own
     except (SettingsError, UnicodeDecodeError, OSError) as error:
@@ -132,7 +156,8 @@ def read_settings() -> JobLibSettings:
 
 def _warn_of_unknown() -> None:
     known = [PREFIX + field.upper() for field in JobLibSettings.model_fields]
-    for name in sorted(os.environ):
+    files = {path.name for path in SECRETS.iterdir()} if SECRETS.is_dir() else set()
+    for name in sorted(files.union(os.environ)):
         if name.upper().startswith(PREFIX) and name.upper() not in known:
             near = difflib.get_close_matches(name.upper(), known, n=1)
             log.warning("settings.unknown name=%s known=%s", name, *near or ["none"])

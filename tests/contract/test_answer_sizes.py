@@ -321,6 +321,19 @@ def test_a_page_by_offset_that_ends_early_says_where_to_go_on(room: Room) -> Non
     assert [item["id"] for item in following] == [ids[3 + count]]
 
 
+def test_a_node_with_more_edges_than_a_page_has_room_for_does_not_end_the_graph(
+    room: Room,
+) -> None:
+    body = [{"job": FREE, "key": f"{n}"} for n in range(600)]
+    body.append({"job": FREE, "depends_on": [f"{n}" for n in range(600)]})
+    items = taken(room.wide.post("/rooms/r1/tasks", {"tasks": body}))["items"]
+    pages = _pages(room.narrow, f"/tasks/{items[-1]['id']}/graph", MOST)
+    assert len({node["id"] for page in pages for node in page["items"]}) == 601
+    shown = sum(len(page["edges"]) for page in pages)
+    assert 0 < shown < 600
+    assert shown + sum(page.get("edges_left_out", 0) for page in pages) == 600
+
+
 def test_a_graph_pages_by_bytes(room: Room) -> None:
     """All nodes and edges, each once."""
     tasks: list[Json] = [{"job": FREE, "key": "0"}]

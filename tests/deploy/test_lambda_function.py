@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -13,13 +14,21 @@ import httpx
 import lambda_events as events
 import live_server
 import pytest
-from conftest import migrated
 from environments import Function
 from gateway import Gateway
 from live_server import BASE, token_of
 from servers import Proxy, Sqld
 
+from jobroom.settings import JobLibSettings
+from jobroom.store import dialect, migrate
+
 NETWORK_SECONDS = 60
+
+
+def upgrade(url):
+    """Do what ``jobroom db upgrade`` does."""
+    with contextlib.closing(dialect.open_database(JobLibSettings(database_url=url))) as database:
+        migrate.upgrade(database)
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +300,7 @@ class TestAway:
     def test_a_store_that_was_killed_is_503_until_it_is_back(self, started, tally):
         """The environment that was warm when it went serves again when it is back."""
         with Sqld().start() as sqld:
-            migrated(sqld.url)
+            upgrade(sqld.url)
             function = started(sqld.url, database_busy_seconds=1)
             with Gateway(function) as front, Client(front) as http:
                 assert work_one_off(http)["status"] == "completed"

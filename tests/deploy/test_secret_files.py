@@ -40,3 +40,19 @@ def test_a_secret_that_cannot_be_read_is_told_in_one_sentence(secrets):
 def test_without_a_folder_of_secrets_there_is_no_word_of_it(secrets, monkeypatch):
     monkeypatch.setattr(settings_module, "SECRETS", secrets / "none")
     assert read_settings() == JobLibSettings()
+
+
+def test_an_empty_file_says_as_little_as_an_empty_variable(secrets):
+    for name in ("jwt_issuer", "database_url", "max_body_bytes"):
+        (secrets / f"zndraw_joblib_{name}").write_text("\n")
+    found = read_settings()
+    assert found.jwt_issuer is None
+    assert (found.database_url, found.max_body_bytes) == ("sqlite:///jobroom.db", 1024 * 1024)
+    assert found.model_fields_set == set()
+
+
+def test_a_file_whose_name_is_no_setting_is_logged_as_a_variable_would_be(secrets, caplog):
+    (secrets / "zndraw_joblib_jwt_secrt").write_text("hush")
+    read_settings()
+    assert "name=zndraw_joblib_jwt_secrt known=ZNDRAW_JOBLIB_JWT_SECRET" in caplog.text
+    assert "hush" not in caplog.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -99,7 +100,8 @@ def surroundings(monkeypatch):
         made = secret_store._make_client
         for service in ("secretsmanager", "ssm"):
             if made.cache_info().currsize:
-                made(service, REGION)[0].close()
+                for patience in (secret_store.PATIENT, secret_store.HURRIED):
+                    made(service, REGION, patience)[0].close()
         made.cache_clear()
 
     yield put
@@ -119,10 +121,10 @@ def asked(monkeypatch):
     found = SimpleNamespace(stages=[], before=lambda: None)
     ask = secret_store._ask
 
-    def counting(place, stage):
+    def counting(place, stage, patience):
         found.stages.append(stage)
         found.before()
-        return ask(place, stage)
+        return ask(place, stage, patience)
 
     monkeypatch.setattr(secret_store, "_ask", counting)
     return found
@@ -325,6 +327,22 @@ class TestRefreshing:
         clock.seconds = 61
         assert [made.value() for _ in range(3)] == ["Hush-two"] * 3
         assert len(asked.stages) == 2
+
+    def test_an_aws_that_hangs_keeps_no_request_as_long_as_a_gateway_waits(
+        self, inside, surroundings, asked, clock
+    ):
+        """Three secrets age together, and one request renews all of them in a row."""
+        made = [token_of(inside.keep("Hush-one"), secrets_refresh_seconds=60) for _ in range(3)]
+        assert [each.value() for each in made] == ["Hush-one"] * 3
+        with socket.create_server(("127.0.0.1", 0)) as deaf:
+            port = deaf.getsockname()[1]
+            surroundings(**CREDENTIALS, AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}")
+            clock.seconds = 61
+            began = time.monotonic()
+            assert [each.value() for each in made] == ["Hush-one"] * 3
+            # One connect or one read each; with the patience of a first reading it is 27 s.
+            assert time.monotonic() - began < 15
+        assert len(asked.stages) == 6
 
     def test_a_clock_that_was_set_back_does_not_keep_it_for_ever(self, inside, asked, clock):
         made = token_of(inside.keep("Hush-one"))
@@ -804,3 +822,33 @@ class Refusing:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+def test_no_good_token_waits_while_a_bad_one_makes_us_ask_for_the_secret(inside, asked, clock):
+    settings = JobLibSettings(jwt_secret_arn=inside.keep(KEYS[0]))
+    verifier, _ = tokens.verifier_from_settings(settings, local_key_path=None)
+    known, new, bad = (
+        tokens.issue_token(key, sub=sub).encode()
+        for key, sub in ((KEYS[0], "known"), (KEYS[0], "new"), (KEYS[1], "bad"))
+    )
+    verifier.verify(known)
+    asking, may_answer = threading.Event(), threading.Event()
+
+    def wait():
+        asking.set()
+        assert may_answer.wait(30)
+
+    for seconds in (1, 1000):  # first a token makes us ask, then the age of the secret as well
+        clock.seconds += seconds
+        asked.before = wait
+        with ThreadPoolExecutor() as pool:
+            refused = pool.submit(verifier.verify, bad)
+            assert asking.wait(30)
+            assert verifier.recall(known).caller.identity == "known"
+            assert verifier.verify_at_hand(new).caller.identity == "new"
+            assert verifier.verify_at_hand(bad) is None
+            may_answer.set()
+            with pytest.raises(Unauthorized):
+                refused.result()
+        asking.clear()
+        may_answer.clear()

@@ -9,11 +9,13 @@ import sys
 from typing import Any
 
 import pytest
+import uvicorn.logging
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobroom import logs
 from jobroom.errors import StoreUnavailable
+from jobroom.http import exchange
 
 
 def told(message: object, *args: object, **more: Any) -> dict[str, Any]:
@@ -121,3 +123,40 @@ def test_text_leaves_it_to_the_handler_of_the_host(bare_log: logging.Logger) -> 
     finally:
         logging.getLogger().removeHandler(handler)
     assert bare_log.handlers == []
+
+
+@pytest.mark.parametrize(
+    ("of_server", "is_json"),
+    [(uvicorn.logging.DefaultFormatter(), True), (logging.Formatter("mine %(message)s"), False)],
+)
+def test_the_words_of_uvicorn_are_json_unless_somebody_has_chosen_their_form(
+    bare_log: logging.Logger,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    of_server: logging.Formatter,
+    is_json: bool,
+) -> None:
+    handler = logging.StreamHandler(io.StringIO())
+    handler.setFormatter(of_server)
+    server = logging.getLogger("uvicorn")
+    monkeypatch.setattr(server, "handlers", [handler])
+    monkeypatch.setattr(server, "propagate", False)
+    logs.let_logs_be_seen("json")
+    logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    shown = capsys.readouterr().out
+    assert bare_log.handlers != []
+    if is_json:
+        assert json.loads(shown)["message"] == "Invalid HTTP request received."
+    else:
+        assert (shown, server.handlers) == ("", [handler])
+
+
+def test_an_address_with_a_line_break_writes_no_second_line_of_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scope: Any = {"path": "/v1/me\nERROR a line of my own", "headers": []}
+    with caplog.at_level(logging.ERROR, "jobroom"):
+        exchange.problem(RuntimeError("no"), scope)
+    [record] = caplog.records
+    assert "\n" not in record.getMessage()
+    assert json.loads(logs.JsonFormatter().format(record))["path"] == scope["path"]

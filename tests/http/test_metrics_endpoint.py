@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from jobroom import tokens
 from jobroom.bootstrap import create_app
+from jobroom.errors import StoreUnavailable
 from jobroom.http import metrics
 from jobroom.service import gauging
 from jobroom.service.gauging import Backlog, Gauges
@@ -258,6 +259,37 @@ def test_many_scrapes_are_one_reading_of_the_store(
     assert {answer.status_code for answer in stage.runner.run(scrapes())} == {200}
     stage.send("GET", "/metrics", headers=stage.admin)
     assert readings == 1
+
+
+def test_while_the_store_is_away_the_counts_are_told_and_no_gauge_that_is_old(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.submit()
+    assert stage.read()["jobroom_tasks"][("pending",)] == 1
+
+    @reads
+    def refuse(_tx: object) -> Gauges:
+        raise StoreUnavailable("The store is away.")
+
+    monkeypatch.setattr(gauging, "read_gauges", refuse)
+    monkeypatch.setattr(metrics, "GAUGE_SECONDS", -1)
+    for _ in range(2):
+        answer = stage.send("GET", "/metrics", headers=stage.admin)
+        assert answer.status_code == 200, answer.text
+        found = parsed(answer.text)
+        assert found["jobroom_tasks_submitted_total"][()] == 1
+        assert "jobroom_tasks" not in found
+
+
+def test_a_store_that_does_not_answer_holds_up_no_scrape(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never: asyncio.Future[Gauges] = stage.runner.get_loop().create_future()
+    monkeypatch.setattr(metrics.GaugeCache, "_shared", lambda _self, _call: never)
+    monkeypatch.setattr(metrics, "ANSWER_SECONDS", 0.01)
+    answer = stage.send("GET", "/metrics", headers=stage.admin)
+    assert answer.status_code == 200
+    assert "jobroom_tasks_submitted_total" in answer.text
 
 
 def test_a_scrape_that_is_given_up_takes_nothing_from_the_others(stage: Stage) -> None:

@@ -246,6 +246,37 @@ def test_a_client_that_has_gone_is_logged_as_such(stage: Stage) -> None:
     assert stage.line()["status"] == 499
 
 
+def test_a_request_that_the_server_takes_away_at_its_end_is_logged_and_counted(
+    stage: Stage,
+) -> None:
+    async def never() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    async def send(_message: object) -> None:
+        pytest.fail("the server answers by itself")
+
+    headers = [(name.encode(), value.encode()) for name, value in stage.by_wanda.items()]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": CLAIM,
+        "query_string": b"",
+        "headers": headers,
+    }
+
+    async def cut() -> None:
+        task = asyncio.ensure_future(stage.app(scope, never, send))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    stage._runner.run(cut())
+    assert stage.line()["status"] == 499
+    assert stage.app.state.door.traffic.requests["POST", CLAIM, 499] == 1
+
+
 def test_of_many_tasks_the_first_are_named_and_all_are_counted(stage: Stage) -> None:
     body = {"tasks": [{"job": JOB} for _ in range(30)]}
     answer = stage.send("POST", "/v1/joblib/rooms/r1/tasks", headers=stage.by_wanda, json=body)

@@ -136,7 +136,7 @@ def _is_whole(held: list[Message]) -> bool:
 
 def _failed(scope: Scope, error: BaseException) -> list[Message]:
     """The messages of a problem document about a fault of ours."""
-    log.error("http.failed path=%s", scope["path"], exc_info=error)
+    log.error("http.failed path=%r", scope["path"], exc_info=error)
     told = exchange.problem("internal-error", scope)
     length = (b"content-length", b"%d" % len(told.body))
     headers = [*told.headers, length]

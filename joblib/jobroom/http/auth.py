@@ -39,7 +39,7 @@ class BearerAuthenticator:
     def authenticate(self, scope: Scope) -> tokens.Identity | Awaitable[tokens.Identity]:
         """Identify the caller; to be awaited only where an issuer's keys may have to be fetched."""
         token = _bearer_token(scope["headers"])
-        identity = self._verifier.recall(token)
+        identity = self._verifier.recall(token) or self._verifier.verify_at_hand(token)
         if identity is not None:
             return identity
         if self._verifier.may_fetch:

@@ -96,9 +96,18 @@ class Door:
 
     def authenticate(self, scope: Scope) -> Identity | Awaitable[Identity]:
         """Say who sent the request; raises Unauthorized."""
+        return self.check_keys().authenticate(scope)
+
+    def check_keys(self) -> Authenticator:
+        """Who looks at tokens; StoreUnavailable where no key can be had: the next request asks."""
         if self._authenticator is None:
-            self._authenticator = self._open_authenticator()
-        return self._authenticator.authenticate(scope)
+            try:
+                self._authenticator = self._open_authenticator()
+            except ConfigurationError as error:
+                log.error("keys.not_read reason=%s", error)  # noqa: TRY400 - the sentence says all
+                message = "No token can be checked now; the server's log says why."
+                raise StoreUnavailable(message) from error
+        return self._authenticator
 
     def post(
         self, use_case: UseCase[Any, Any], kwargs: dict[str, Any], *, is_long: bool = False

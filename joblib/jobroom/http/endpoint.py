@@ -38,15 +38,24 @@ class Endpoint:
         """Answer one request, count it, and log it where that is wanted."""
         begun = time.monotonic()
         call = Call(self._door, scope, receive)
-        answer = await self._try(call)
-        method = scope["method"] if scope["method"] in METHODS else OTHER_METHOD
+        answer = None
+        try:
+            answer = await self._try(call)
+            if answer is not None:
+                await _send(send, answer)
+        finally:
+            # Also where a server that must end, or a host, takes the request away from us.
+            self._tell(call, answer, begun)
+
+    def _tell(self, call: Call, answer: Reply | None, begun: float) -> None:
+        """Count a request, and log it where that is wanted."""
+        asked_for = call.scope["method"]
+        method = asked_for if asked_for in METHODS else OTHER_METHOD
         status = CLIENT_GONE if answer is None else answer.status
         self._door.traffic.note(method, self._route, status)
         has_waited = self._waits and answer is not None and _has_waited(answer)
         if has_waited:
             self._door.traffic.waits.observe(time.monotonic() - begun)
-        if answer is not None:
-            await _send(send, answer)
         if call.noted is not None:
             asked = {"method": method, "route": self._route, "status": status}
             requestlog.write(call, asked, answer, begun=begun, has_waited=has_waited)

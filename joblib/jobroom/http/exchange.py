@@ -228,7 +228,7 @@ def problem(
         error, detail=detail, request_id=instance, headers=headers
     )
     if status == INTERNAL_ERROR and isinstance(error, Exception):
-        log.error("http.failed path=%s instance=%s", scope["path"], instance, exc_info=error)
+        log.error("http.failed path=%r instance=%s", scope["path"], instance, exc_info=error)
     pairs = tuple((k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in fields.items())
     return Reply(status, body, pairs)
 

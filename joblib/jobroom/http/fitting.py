@@ -132,14 +132,14 @@ def fill_page(
     One at least, so that whoever turns the pages comes to their end: ``shorter`` makes a first one
     that fits.
     """
-    room = _room(most)
+    left = room(most)
     items: list[Any] = []
     for n, document in enumerate(documents):
         item = render.dump(document)
-        if len(item) > room and not items:
+        if len(item) > left and not items:
             item = render.dump(shorter(n))
-        room -= len(item) + 1
-        if room < 0 and items:
+        left -= len(item) + 1
+        if left < 0 and items:
             break
         items.append(orjson.Fragment(item))
     return items
@@ -147,17 +147,18 @@ def fill_page(
 
 def how_many(sizes_of_items: Iterable[int], most: int | None) -> int:
     """How many items of these sizes a page has room for, from the first on; one at least."""
-    room = _room(most)
+    left = room(most)
     count = 0
     for size in sizes_of_items:
-        room -= size + 1
-        if room < 0 and count:
+        left -= size + 1
+        if left < 0 and count:
             break
         count += 1
     return count
 
 
-def _room(most: int | None) -> int:
+def room(most: int | None) -> int:
+    """How many bytes of items a page may have."""
     largest = LARGEST_PAGE_BYTES if most is None else min(most, LARGEST_PAGE_BYTES)
     return largest - PAGE_FRAME_BYTES
 

@@ -56,7 +56,18 @@ async def get_graph(call: Call) -> Reply:
         total_capped=found.is_capped,
     )
     edges = [_edge(each) for each in found.edges if each.dependent_seq in shown]
-    return reply({**page, "edges": edges, "hidden": found.hidden, "progress": _progress(found)})
+    page |= {"edges": edges, "hidden": found.hidden, "progress": _progress(found)}
+    return reply(_without_edges_too_many(page, call.most_answer_bytes))
+
+
+def _without_edges_too_many(page: render.Document, most_bytes: int | None) -> render.Document:
+    """Leave out edges where those to one node alone are too long for a page, and say how many."""
+    edges = page["edges"]
+    nodes_bytes = sum(len(render.dump(node)) for node in page["items"][:1])
+    most = max(0, fitting.room(most_bytes) - nodes_bytes) // EDGE_BYTES
+    if len(page["items"]) > 1 or len(edges) <= most:
+        return page
+    return {**page, "edges": edges[:most], "edges_left_out": len(edges) - most}
 
 
 def _nodes_that_fit(call: Call, found: graphs.GraphPage) -> list[TaskView]:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from jobroom.errors import NotFound
+from jobroom.errors import NotFound, StoreUnavailable
 from jobroom.service import access, gauging
 from jobroom.service.counting import BOUNDS
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 GAUGE_SECONDS = 5.0
 """So long the gauges are told again as they were read: who scrapes cannot load the store."""
+ANSWER_SECONDS = 5.0
+"""So long a scrape waits for the store: Prometheus gives up after 10 s, and then has no counts."""
 OTHERS = "(others)"
 
 
@@ -33,11 +35,15 @@ class GaugeCache:
         self._gauges: Gauges | None = None
         self._reading: asyncio.Future[Gauges] | None = None
 
-    async def read(self, call: Call) -> Gauges:
-        """The gauges, a few seconds old at most."""
-        if self._gauges is None or time.monotonic() - self._read_at > GAUGE_SECONDS:
-            self._gauges = await asyncio.shield(self._shared(call))
-        return self._gauges
+    async def read(self, call: Call) -> Gauges | None:
+        """The gauges, a few seconds old at most; None while the store does not answer."""
+        if self._gauges is not None and time.monotonic() - self._read_at <= GAUGE_SECONDS:
+            return self._gauges
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await asyncio.shield(self._shared(call))
+        except (StoreUnavailable, TimeoutError):
+            return None
 
     def _shared(self, call: Call) -> asyncio.Future[Gauges]:
         reading, loop = self._reading, asyncio.get_running_loop()
@@ -46,14 +52,16 @@ class GaugeCache:
             reading.add_done_callback(self._note)
         return reading
 
-    def _note(self, _done: asyncio.Future[Gauges]) -> None:
-        self._read_at = time.monotonic()
+    def _note(self, done: asyncio.Future[Gauges]) -> None:
+        is_read = not done.cancelled() and done.exception() is None
+        self._gauges, self._read_at = done.result() if is_read else None, time.monotonic()
 
 
 async def read_text(call: Call) -> tuple[str, bytes]:
     """The metrics as text, with its media type.
 
-    For admins of all rooms. Raises Forbidden, and NotFound where prometheus-client is missing.
+    For admins of all rooms. Without gauges while the store is away: then the counts are wanted
+    most. Raises Forbidden, and NotFound where prometheus-client is missing.
     """
     access.check_admin(call.caller, "Reading the metrics")
     try:
@@ -69,7 +77,7 @@ async def read_text(call: Call) -> tuple[str, bytes]:
 class _Told:
     """What prometheus-client calls a collector."""
 
-    def __init__(self, call: Call, gauges: Gauges) -> None:
+    def __init__(self, call: Call, gauges: Gauges | None) -> None:
         self._door = call.door
         self._gauges = gauges
 
@@ -78,7 +86,8 @@ class _Told:
         yield from _of_tasks(self._door.counts)
         yield from _of_sweeps(self._door.counts)
         yield from _of_requests(self._door.traffic, self._door.waiters)
-        yield from _of_store(self._gauges)
+        if self._gauges is not None:
+            yield from _of_store(self._gauges)
 
 
 def _of_tasks(counts: Counts) -> Iterator[Metric]:

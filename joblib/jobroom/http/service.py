@@ -39,7 +39,8 @@ async def healthz(_call: Call) -> Reply:
 
 
 async def readyz(call: Call) -> Reply:
-    """The store takes writes; the verdict is kept for a second (rules, *Sweep*)."""
+    """Tokens can be checked and the store takes writes; kept for a second (rules, *Sweep*)."""
+    call.door.check_keys()
     checked_at, ready = call.door.readiness
     if time.monotonic() - checked_at > VERDICT_SECONDS:
         try:

@@ -10,7 +10,7 @@ OTHER_METHOD = "(other)"
 REQUEST_ID = "jobroom.request_id"
 """Where a request's scope keeps the id that was made for it: its log and its problem say one."""
 CLIENT_GONE = 499
-"""What is counted and logged for a request whose client left before there was an answer."""
+"""What is counted and logged for a request that ended, by its client or its server, unanswered."""
 
 
 class Traffic:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from jobroom import secret_store
 from jobroom.errors import ConfigurationError
+from jobroom.settings import on_lambda
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from jobroom.settings import JobLibSettings
     from jobroom.store import foreign
     from jobroom.store.statement import Spelling
+
+log = logging.getLogger("jobroom")
 
 
 class Database(Protocol):
@@ -86,6 +90,9 @@ def open_database(settings: JobLibSettings) -> Any:
     if kind == "sqlite":
         from jobroom.store.sqlite_file import SQLiteFile
 
+        if on_lambda():
+            # Tasks would be taken, and be gone with the environment: nothing fails, nobody is told.
+            log.error("store.alone advice=%s", ALONE)
         said = {"database_url": url.value(), "database_url_arn": None}
         return SQLiteFile(settings.model_copy(update=said))
     if kind == "libsql":
@@ -95,6 +102,12 @@ def open_database(settings: JobLibSettings) -> Any:
     from jobroom.store.postgres import Postgres
 
     return Postgres(settings, url)
+
+
+ALONE = (
+    "Each execution environment has a SQLite file of its own, which ends with it; set"
+    " ZNDRAW_JOBLIB_DATABASE_URL to libsql:// or postgresql://."
+)
 
 
 def _same_kind() -> Callable[[str], None]:

@@ -63,7 +63,9 @@ def parameters_of(database_url: str) -> dict[str, Any]:
         message = f"{URL} is not a URL of PostgreSQL; write postgresql://user@host/database, say."
         raise ConfigurationError(message) from None
     ports = str(parameters.get("port") or "0").split(",")
-    if "@" in str(parameters.get("dbname")) or not all(port.isdigit() for port in ports):
+    # A host may begin so, which is a socket without a file; in a name there is no such sign.
+    is_torn = "@" in str(parameters.get("dbname")) or "@" in str(parameters.get("host"))[1:]
+    if is_torn or not all(port.isdigit() for port in ports):
         # A password that is not written as a URL wants it: what is behind it is read as the rest.
         how = "write / @ : # ? % in a password as %2F %40 %3A %23 %3F %25"
         message = f"{URL} cannot be read: {how}."

@@ -262,6 +262,9 @@ class TaskGraph(PageBody):
 
     items: list[GraphNode]
     edges: list[GraphEdge]
+    edges_left_out: int | None = Field(
+        default=None, description="How many edges to the one task are not shown, if not all fit."
+    )
     hidden: int = Field(description="How many tasks next to it the token may not see.")
     progress: GraphProgress = Field(description="Of the whole graph, not of this part.")
 
