@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
 import platform
 import shutil
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
 import newer_python
-from sam_tools import digest, locked
+from tooling import digest, locked, make_venv, run
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -54,7 +52,7 @@ def prepare(cache: Path) -> Built:
 def build(python: Path, folder: Path, version: str, *arguments: str | Path) -> None:
     """Run what the Makefile runs, for this machine."""
     command = [python, DEPLOY / "build_lambda.py", folder, "--python-version", version]
-    _do(*command, "--platform", platform.machine(), *arguments)
+    run(*command, "--platform", platform.machine(), *arguments)
 
 
 def _contents() -> list[str]:
@@ -75,8 +73,7 @@ def _runtime(cache: Path) -> tuple[Path, str]:
     python = home / "venv" / "bin" / "python"
     if not (home / "complete").exists():
         shutil.rmtree(home, ignore_errors=True)
-        _do(found.path, "-m", "venv", home / "venv")
-        _do(python, "-m", "pip", "install", "-q", *RUNTIME)
+        make_venv(found.path, home, *RUNTIME)
         (home / "complete").touch()
     return python, ".".join(found.version.split(".")[:2])
 
@@ -85,22 +82,3 @@ def _forget_old(cache: Path) -> None:
     builds = sorted(cache.glob("artifact-*/complete"), key=lambda path: path.stat().st_mtime)
     for complete in builds[: 1 - BUILDS_KEPT]:
         shutil.rmtree(complete.parent)
-
-
-def _do(*command: str | Path) -> None:
-    ours = ("PYTHON", "AWS_", "JOBROOM_", "ZNDRAW_JOBLIB_", "VIRTUAL_ENV")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    done = subprocess.run(
-        command,
-        env=kept,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=600,
-        check=False,
-    )
-    if done.returncode != 0:
-        words = " ".join(map(str, command))
-        raise RuntimeError(f"{words} failed:\n{done.stdout[-2000:]}")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tooling import clean_environment, digest, locked, make_venv, run
 
 VERSION = "1.170.0"
 SAM = f"aws-sam-cli=={VERSION}"
@@ -56,12 +54,8 @@ class Tools:
         known = self.folder / f"answer-{digest(asked, TEMPLATE.read_text(), WORKER.read_text())}"
         with locked(self.folder):
             if not known.exists():
-                answer = _do(
-                    self.bin / "python",
-                    WORKER,
-                    given=asked,
-                    variables={"AWS_DEFAULT_REGION": REGION},
-                )
+                environment = _environment(AWS_DEFAULT_REGION=REGION)
+                answer = run(self.bin / "python", WORKER, given=asked, environment=environment)
                 _forget_old_answers(self.folder)
                 known.write_text(answer)
             return json.loads(known.read_text())
@@ -76,22 +70,9 @@ def prepare(folder: Path) -> Tools:
             for old in folder.glob("*/complete"):
                 shutil.rmtree(old.parent)
             shutil.rmtree(home, ignore_errors=True)
-            _do(sys.executable, "-m", "venv", home / "venv")
-            _do(home / "venv" / "bin" / "python", "-m", "pip", "install", "-q", SAM)
+            make_venv(sys.executable, home, SAM)
             complete.touch()
     return Tools(home)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Alone among the processes of a test run."""
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def digest(*texts: str) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def _forget_old_answers(folder: Path) -> None:
@@ -101,26 +82,8 @@ def _forget_old_answers(folder: Path) -> None:
 
 
 def _environment(**variables: str) -> dict[str, str]:
-    ours = ("PYTHON", "AWS_", "SAM_", "ZNDRAW_JOBLIB_", "JOBROOM_", "VIRTUAL_ENV")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     # Whatever asks AWS finds nobody to ask.
     credentials = {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none"}
     nowhere = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": os.devnull}
-    return {**kept, "SAM_CLI_TELEMETRY": "0", **credentials, **nowhere, **variables}
-
-
-def _do(*command: str | Path, given: str = "", variables: dict[str, str] | None = None) -> str:
-    done = subprocess.run(
-        command,
-        env=_environment(**variables or {}),
-        input=given,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=600,
-        check=False,
-    )
-    if done.returncode != 0:
-        words = " ".join(map(str, command))
-        raise RuntimeError(f"{words} failed:\n{(done.stdout + done.stderr)[-2000:]}")
-    return done.stdout
+    said = {"SAM_CLI_TELEMETRY": "0", **credentials, **nowhere, **variables}
+    return clean_environment(**said)

@@ -17,7 +17,8 @@ import live_server
 import pytest
 from environments import platform_variables
 from live_server import free_port
-from sam_tools import SAM, locked
+from sam_tools import SAM
+from tooling import locked
 
 PROGRAM = {"x86_64": "x86_64", "aarch64": "arm64"}
 INVOKE = "/2015-03-31/functions/function/invocations"

@@ -12,6 +12,7 @@ from typing import Any
 import artifact
 import pytest
 import sam_tools
+from tooling import digest, locked
 
 ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
 OTHER = {"x86_64": "aarch64", "aarch64": "x86_64"}
@@ -37,12 +38,12 @@ def manifests(
     folder = Path(cache.mkdir("sam")) if cache else tmp_path_factory.mktemp("sam")
     tools = sam_tools.prepare(folder)
     template = sam_tools.TEMPLATE.read_text()
-    known = folder / f"build-{sam_tools.digest(built.folder.parent.name, template)}.json"
-    with sam_tools.locked(tools.folder):
+    known = folder / f"build-{digest(built.folder.parent.name, template)}.json"
+    with locked(tools.folder):
         if not known.exists():
-            before = sam_tools.digest(*artifact._contents())
+            before = digest(*artifact._contents())
             made = _build_both(tools, built, tmp_path_factory.mktemp("build"))
-            after = sam_tools.digest(*artifact._contents())
+            after = digest(*artifact._contents())
             assert after == before, "somebody has changed what was being built: run it again"
             _forget_old(folder)
             known.write_text(json.dumps(made))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
 import shutil
 import signal
@@ -15,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from newer_python import Found
+from tooling import clean_environment, digest, locked, make_venv, run
 
 VERSION = "2.0.3"
 PYANTZ = f"pyantz=={VERSION}"
@@ -96,7 +95,7 @@ class Place:
         return (self.folder / output).read_text(errors="replace")[-2500:]
 
     def _environment(self) -> dict[str, str]:
-        kept = _clean_environment()
+        kept = clean_environment()
         kept["PATH"] = os.pathsep.join([str(self.client.bin), kept.get("PATH", os.defpath)])
         # In the folder are the modules of an example that brings some.
         kept["PYTHONPATH"] = os.pathsep.join([str(ON_PATH), str(self.folder)])
@@ -112,20 +111,12 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _clean_environment() -> dict[str, str]:
-    """A developer's own settings must not decide a check."""
-    ours = ("PYTHON", "PYANTZ_", "JOBROOM_", "ZNDRAW_JOBLIB_", "VIRTUAL_ENV")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-
-
 def prepare(python: Found, folder: Path) -> Client:
     """Make the environment in the folder, or find it there, made for the same things."""
     wanted = [python.version, python.path, ROOT, (ROOT / "pyproject.toml").read_text(), PYANTZ]
-    key = hashlib.sha256("\n".join(map(str, wanted)).encode()).hexdigest()[:16]
-    home = folder / key
+    home = folder / digest(*map(str, wanted))
     complete = home / "complete"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # other processes of the same test run
+    with locked(folder):
         if not complete.exists():
             _remove_unused(folder)
             _make(python, home)
@@ -141,27 +132,8 @@ def _remove_unused(folder: Path) -> None:
 
 def _make(python: Found, home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
-    _do(python.path, "-m", "venv", home / "venv")
-    pip = (home / "venv" / "bin" / "python", "-m", "pip")
-    _do(*pip, "install", "-q", "-e", f"{ROOT}[queue,pyantz]", PYANTZ)
+    pip = make_venv(python.path, home, "-e", f"{ROOT}[queue,pyantz]", PYANTZ)
     # Only the source distribution has the examples, and only a pip of that Python sees it.
-    _do(*pip, "download", "-q", "--no-deps", "--no-binary", "pyantz", "-d", home, PYANTZ)
+    run(*pip, "download", "-q", "--no-deps", "--no-binary", "pyantz", "-d", home, PYANTZ)
     with tarfile.open(home / f"pyantz-{VERSION}.tar.gz") as archive:
         archive.extractall(home, filter="data")
-
-
-def _do(*command: str | Path) -> None:
-    done = subprocess.run(
-        command,
-        env=_clean_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=600,
-        check=False,
-    )
-    if done.returncode != 0:
-        words = " ".join(map(str, command))
-        raise RuntimeError(f"{words} failed:\n{done.stdout[-2000:]}")
