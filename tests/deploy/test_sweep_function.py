@@ -216,6 +216,7 @@ def test_a_store_that_goes_away_later_raises_too_and_is_found_again(settings, st
                     function.sweep({}, events.Context(50))
             finally:
                 stores.sqld.resume()
+            assert "StoreErrors" in function.environment.reporter._stream.getvalue()
             assert swept_by_then(function)["finished"] is True
     finally:
         stores.release(url)

@@ -43,6 +43,8 @@ class Sweep:
             report = queue.sweep(seconds=seconds)
         except JobroomError as error:
             log.error("sweep.failed reason=%r", str(error))  # noqa: TRY400 - the sentence says all
+            if reporter is not None:
+                reporter.flush(self._environment.door)  # what the store refused is told now
             raise
         except Exception:
             # The platform would log its words, in which a database may quote a row.
