@@ -464,6 +464,15 @@ def test_what_is_no_single_range_is_ignored(room: Room, asked: str) -> None:
     assert answer.headers["accept-ranges"] == "bytes"
 
 
+def test_a_known_result_is_304_whatever_part_of_it_is_asked_for(room: Room) -> None:
+    """RFC 9110, 13.2.2: If-None-Match is looked at before Range."""
+    path = f"/tasks/{room.completed('abc')['id']}/result"
+    tag = room.narrow.get(path).headers["etag"]
+    for part in ({}, {"range": "bytes=0-1"}):
+        answer = room.narrow.get(path, headers={"if-none-match": tag, **part})
+        assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
+
+
 @pytest.mark.parametrize("asked", ["bytes=5-", "bytes=5-9", "bytes=-0", f"bytes={10**17}-"])
 def test_a_range_behind_the_end_is_416_with_the_length(room: Room, asked: str) -> None:
     """RFC 9110, 15.5.17."""

@@ -200,6 +200,10 @@ def test_a_failing_store_is_a_problem_document_that_tells_nothing_of_the_inside(
     """Contract, *Errors*: 500 without a trace, 503 with Retry-After."""
     api.fail_with(error)
     answer = _good_request(api, spec)
+    if (spec.operation_id, error) == ("metrics", "StoreUnavailable"):
+        # Just then its counts are wanted: what the store would have told is left out.
+        assert answer.status_code == 200
+        return
     refused(answer, slug)
     assert "hush" not in answer.text
     assert ("retry-after" in answer.headers) == (slug == "store-unavailable")

@@ -310,6 +310,8 @@ async def get_result(call: Call) -> Reply:
     if not render.is_whole(view.task.result):
         message = f"The stored result of task {task_id} is damaged; run the task again."
         raise NotFound(message)
+    if _matches(view, call.header(b"if-none-match")):  # before Range (RFC 9110, 13.2.2)
+        return Reply(304, b"", ((b"etag", ranges.strong_tag(view.task).encode()),))
     return ranges.result_reply(call, view.task, view.task.result.encode())
 
 
