@@ -79,8 +79,10 @@ def statements() -> Iterator[tuple[str, Statement]]:
             continue  # it reads all there is, and half of it is SQLite's
         module = importlib.import_module(f"jobroom.store.{found.name}")
         for name, value in vars(module).items():
-            if isinstance(value, Statement):
-                yield f"{found.name}.{name}", value
+            several = value.values() if isinstance(value, dict) else [value]
+            for number, one in enumerate(several):
+                if isinstance(one, Statement):
+                    yield f"{found.name}.{name}" + (f"[{number}]" if number else ""), one
 
 
 OWN = ("edges.", "planned.")
