@@ -9,7 +9,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from jobroom.errors import ConfigurationError
-from jobroom.store import postgres_pool
+from jobroom.store.postgres_line import ANSWER_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 URL = "ZNDRAW_JOBLIB_DATABASE_URL"
+CONNECT_SECONDS = 5
+DEFAULTS: dict[str, Any] = {
+    "application_name": "jobroom",
+    "connect_timeout": CONNECT_SECONDS,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": int(ANSWER_SECONDS * 1000),
+}
+"""What a URL may say otherwise."""
 
 
 class Login:
@@ -58,7 +69,7 @@ def parameters_of(database_url: str) -> dict[str, Any]:
     url = "postgresql://" + database_url.strip().partition("://")[2]
     try:
         # The encoding is ours: with another one, what is read would not be what was written.
-        parameters = postgres_pool.DEFAULTS | conninfo_to_dict(url) | {"client_encoding": "UTF8"}
+        parameters = DEFAULTS | conninfo_to_dict(url) | {"client_encoding": "UTF8"}
     except psycopg.Error:
         message = f"{URL} is not a URL of PostgreSQL; write postgresql://user@host/database, say."
         raise ConfigurationError(message) from None

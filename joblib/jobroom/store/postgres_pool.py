@@ -19,24 +19,12 @@ if TYPE_CHECKING:
 
     from jobroom.store.postgres_login import Login
 
-CONNECT_SECONDS = 5
 STATEMENT_SECONDS = 20
 LOCK_SECONDS = 5
 IDLE_IN_TRANSACTION_SECONDS = 10
 """A process that was stopped in the middle must not keep others from what it has locked."""
 UNUSED_SECONDS = 300.0
 """So long a connection is kept that nobody has needed."""
-
-DEFAULTS: dict[str, Any] = {
-    "application_name": "jobroom",
-    "connect_timeout": CONNECT_SECONDS,
-    "keepalives": 1,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": int(ANSWER_SECONDS * 1000),
-}
-"""What a URL may say otherwise."""
 
 _LIMITS = {
     "statement_timeout": f"{STATEMENT_SECONDS}s",
