@@ -129,6 +129,13 @@ GOOD = (
         status=206,
         answer={**WHOLE, "content-range": "bytes 1-1/2"},
     ),
+    Row(
+        "get_result",
+        {"task_id": "{completed}"},
+        headers={"if-none-match": "*"},
+        status=304,
+        answer={"etag": WHOLE["etag"]},
+    ),
     Row("get_graph", answer=JSON),
     Row("retry_task", {"task_id": "{failed}"}, answer=JSON),
     Row("list_tasks", answer=JSON),
