@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from jobroom.errors import JobroomError
@@ -14,13 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from apscheduler.schedulers.background import BackgroundScheduler
+    from apscheduler.triggers.interval import IntervalTrigger
 
     from jobroom.service.queue import JobQueue
 
 log = logging.getLogger("jobroom")
-
-LEAST_JUMP_SECONDS = 1.0
-"""Less is the clock being steered, which moves the plan by as little."""
 
 
 @contextmanager
@@ -33,14 +30,13 @@ def sweeping(queue: JobQueue) -> Iterator[None]:
     if not seconds:
         yield
         return
-    scheduler = _steady_scheduler(seconds)
+    # Servers started together should not sweep together for ever.
+    jitter = int(seconds / 10) or None
+    scheduler = _steady_scheduler(seconds + (jitter or 0))
     scheduler.add_job(
         _sweep,
-        "interval",
+        _from_now(seconds, jitter),
         args=[queue],
-        seconds=seconds,
-        # Servers started together should not sweep together for ever.
-        jitter=int(seconds / 10) or None,
         max_instances=1,
         coalesce=True,
         misfire_grace_time=None,
@@ -55,23 +51,19 @@ def sweeping(queue: JobQueue) -> Iterator[None]:
 
 
 def _steady_scheduler(longest_wait: float) -> BackgroundScheduler:
-    """A scheduler whose plan moves with the host's clock when that is set.
+    """A scheduler that comes to its jobs within so many seconds, however the clock is set back.
 
-    APScheduler plans by the clock: set back by ten minutes, it would sweep nothing for ten
-    minutes; set forward by years, it would count up each interval that it has missed.
+    APScheduler plans by the host's clock: set back by ten minutes, it would do nothing for ten.
     """
     from apscheduler.schedulers.background import BackgroundScheduler
 
     class SteadyScheduler(BackgroundScheduler):  # type: ignore[misc]  # APScheduler has no types
-        _ahead = _clock_ahead()
-
         def _process_jobs(self) -> float | None:
             """Called each time that the scheduler has waited, which it does by a steady clock."""
-            ahead = _clock_ahead()
-            jump, self._ahead = ahead - self._ahead, ahead
-            if abs(jump) > LEAST_JUMP_SECONDS:
-                for job in self.get_jobs():
-                    job.modify(next_run_time=job.next_run_time + timedelta(seconds=jump))
+            latest = datetime.now(self.timezone) + timedelta(seconds=longest_wait)
+            for job in self.get_jobs():
+                if job.next_run_time > latest:  # planned before the clock was set back
+                    job.modify(next_run_time=latest)
             wait: float | None = super()._process_jobs()
             # The clock may have been set just now, while the wait was being computed from it.
             return None if wait is None else min(wait, longest_wait)
@@ -79,9 +71,21 @@ def _steady_scheduler(longest_wait: float) -> BackgroundScheduler:
     return SteadyScheduler(timezone="UTC")
 
 
-def _clock_ahead() -> float:
-    """How far the host's clock is ahead of the steady one: it moves when the clock is set."""
-    return time.time() - time.monotonic()
+def _from_now(seconds: float, jitter: int | None) -> IntervalTrigger:
+    """A trigger that is due an interval after the last time, and misses none.
+
+    APScheduler's own counts up each interval that was missed; for a clock that was set forward
+    by years, that takes minutes.
+    """
+    from apscheduler.triggers.interval import IntervalTrigger
+
+    class FromNow(IntervalTrigger):  # type: ignore[misc]  # as above
+        def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
+            """Plan from the clock as it is."""
+            found: datetime | None = super().get_next_fire_time(previous and now, now)
+            return found
+
+    return FromNow(seconds=seconds, jitter=jitter, timezone="UTC")
 
 
 def _sweep(queue: JobQueue) -> None:

@@ -18,6 +18,8 @@ import pytest
 from faultkit import BASE, LONGEST_SECONDS, Beating, start_one, status_of, until, until_swept
 from hostclock import HostClock, clear_after
 
+from jobroom import scheduler
+
 MINUTES, HOURS = 60, 3600
 JUMPS = [10 * MINUTES, -10 * MINUTES, 7 * HOURS, -7 * HOURS]
 TIMEOUT = 5
@@ -207,3 +209,10 @@ def test_years_that_are_skipped_are_not_swept_one_by_one(host):
         lost, _ = start_one(client)
         until(lambda: status_of(client, lost) == "failed")  # counted one by one it takes minutes
         host.clock.jump(-20 * 365 * 24 * HOURS)
+
+
+def test_what_a_jump_of_years_skipped_is_due_once():
+    """However the jump falls between the scheduler's own looks at the clock."""
+    now = datetime.now(UTC)
+    due = scheduler._from_now(0.5, None).get_next_fire_time(now - timedelta(days=7300), now)
+    assert due == now + timedelta(seconds=0.5)
