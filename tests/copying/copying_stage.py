@@ -50,6 +50,13 @@ def rows_of(tasks: int, *, payload: str = "") -> dict[str, list[tuple[Any, ...]]
         ],
         "task": made,
         "edge": [edge for place, task in enumerate(made) for edge in _edges(place, task[0])],
+        "task_log": [
+            (task[0], attempt, upto, odd)
+            for task in made[::3]
+            for attempt in (1, 2**31 - 1)
+            for upto, odd in enumerate(ODD_TEXTS, 2**40)
+        ],
+        "schedule": [_schedule(place, jobs) for place in range(6)],
         "fair_turn": [
             (7, priority, room, NOW + priority)
             for priority in (-(2**31), -1, 0, 2**31 - 1)
@@ -93,6 +100,32 @@ def _worker(place: int) -> tuple[Any, ...]:
     identity = name if kind == "identity" else "alice"
     state = ("active", "asleep", "gone")[place % 3]
     return name, identity, kind, state, None if place % 4 else "Laptop", NOW, NOW - place
+
+
+def _schedule(place: int, jobs: list[Any]) -> tuple[Any, ...]:
+    odd = place % 2
+    return (
+        place + 1,
+        f"schedule-{place}",
+        "räume",
+        f"jede Nacht {place} 😀",
+        jobs[place % 4][0],
+        f"creator {ODD_TEXTS[place]}",
+        '{"payload": {"angle": 1.0}}',
+        "0 3 * * *" if odd else None,
+        None if odd else 0.1,
+        "Europe/Berlin",
+        ("one", "all", "skip")[place % 3],
+        odd,
+        None if odd else NOW,
+        NOW + 1 if odd else None,
+        NOW,
+        None if odd else NOW + place,
+        NOW - 1 if odd else None,
+        f"task-{place}" if odd else None,
+        None if odd else "the job is hidden é",
+        2**31 - 1,
+    )
 
 
 def _task(place: int, jobs: list[Any], workers: list[Any], payload: str) -> tuple[Any, ...]:

@@ -33,6 +33,8 @@ ROWS = {
     "worker": "workers",
     "worker_job_link": "links of workers",
     "edge": "dependencies",
+    "task_log": "pieces of logs",
+    "schedule": "schedules",
     "fair_turn": "fair turns",
     "notice": "notices",
     "queue_state": "notes of sweeps",

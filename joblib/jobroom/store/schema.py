@@ -9,7 +9,8 @@ best row of the worker's jobs to ``claimed`` and raises ``attempt``; the worker 
 ``running``, then ``completed`` or ``failed``. Whoever cancels or takes away a task that is held
 leaves a **notice**, which the worker's next heartbeat tells. The sweep acts on rows by ``due_at``:
 for a pending one that is its expiry, for a held one its timeout, for a finished one the end of its
-retention. **fair_turn** numbers the turns of rooms in fair jobs, **queue_state** remembers the
+retention. What an attempt wrote while it ran stands in **task_log**, in pieces. A **schedule** makes
+the sweep submit a task at its times. **fair_turn** numbers the turns of rooms in fair jobs, **queue_state** remembers the
 sweep.
 
 Times are integer microseconds since 1970 by the store's clock. Order is ``seq``, never a time.
@@ -228,6 +229,48 @@ edge = Table(
     CheckConstraint("state = 'waiting' OR state = 'met' OR state = 'broken'", name="state"),
     Index("ix_edge_dependent", "dependent_seq", "state"),
     sqlite_with_rowid=False,
+)
+
+task_log = Table(
+    "task_log",
+    metadata,
+    Column("task_seq", Sequence, ForeignKey("task.seq", ondelete="CASCADE"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    # In bytes of UTF-8 from the beginning of the attempt's log, the end of this piece.
+    Column("upto", BigInteger, nullable=False),
+    Column("text", Text, nullable=False),
+    PrimaryKeyConstraint("task_seq", "attempt", "upto", name="pk_task_log"),
+)
+
+schedule = Table(
+    "schedule",
+    metadata,
+    Column("seq", Sequence, primary_key=True),
+    Column("id", Text, nullable=False),
+    Column("room_id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("job_seq", Sequence, ForeignKey("job.seq"), nullable=False),
+    Column("created_by_id", Text, nullable=False),
+    # The parts of a submission: payload, priority, max_attempts and so on, as JSON.
+    Column("task", Text, nullable=False),
+    Column("cron", Text),
+    Column("every_seconds", Float),
+    Column("timezone", Text, nullable=False),
+    Column("catch_up", Text, nullable=False),
+    Column("paused", Integer, nullable=False),
+    Column("start_at", BigInteger),
+    Column("end_at", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("next_at", BigInteger),
+    Column("last_at", BigInteger),
+    Column("last_task_id", Text),
+    Column("last_error", Text),
+    Column("version", Integer, nullable=False),
+    UniqueConstraint("id", name="uq_schedule_id"),
+    UniqueConstraint("room_id", "name", name="unique_schedule"),
+    CheckConstraint("(cron IS NULL) <> (every_seconds IS NULL)", name="times"),
+    CheckConstraint("catch_up IN ('one', 'all', 'skip')", name="catch_up"),
+    Index("ix_schedule_due", "next_at", **_where("next_at IS NOT NULL")),
 )
 
 fair_turn = Table(

@@ -1,4 +1,4 @@
-"""The first schema: jobs, workers, tasks, turns, notices, edges."""
+"""The first schema: jobs, workers, tasks, turns, notices, edges, logs, schedules."""
 
 from __future__ import annotations
 
@@ -246,6 +246,59 @@ def upgrade() -> None:
         postgresql_with=CLEARED_SOON,
     )
     op.create_index("ix_edge_dependent", "edge", ["dependent_seq", "state"], unique=False)
+    op.create_table(
+        "task_log",
+        sa.Column("task_seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("upto", sa.BigInteger(), nullable=False),
+        sa.Column("text", TEXT, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["task_seq"],
+            ["task.seq"],
+            name=op.f("fk_task_log_task_seq"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("task_seq", "attempt", "upto", name="pk_task_log"),
+    )
+    op.create_table(
+        "schedule",
+        sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("id", TEXT, nullable=False),
+        sa.Column("room_id", TEXT, nullable=False),
+        sa.Column("name", TEXT, nullable=False),
+        sa.Column("job_seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("created_by_id", TEXT, nullable=False),
+        sa.Column("task", TEXT, nullable=False),
+        sa.Column("cron", TEXT, nullable=True),
+        sa.Column("every_seconds", sa.Float(), nullable=True),
+        sa.Column("timezone", TEXT, nullable=False),
+        sa.Column("catch_up", TEXT, nullable=False),
+        sa.Column("paused", sa.Integer(), nullable=False),
+        sa.Column("start_at", sa.BigInteger(), nullable=True),
+        sa.Column("end_at", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("next_at", sa.BigInteger(), nullable=True),
+        sa.Column("last_at", sa.BigInteger(), nullable=True),
+        sa.Column("last_task_id", TEXT, nullable=True),
+        sa.Column("last_error", TEXT, nullable=True),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.CheckConstraint(
+            "(cron IS NULL) <> (every_seconds IS NULL)", name=op.f("ck_schedule_times")
+        ),
+        sa.CheckConstraint("catch_up IN ('one', 'all', 'skip')", name=op.f("ck_schedule_catch_up")),
+        sa.ForeignKeyConstraint(["job_seq"], ["job.seq"], name=op.f("fk_schedule_job_seq")),
+        sa.PrimaryKeyConstraint("seq", name=op.f("pk_schedule")),
+        sa.UniqueConstraint("id", name="uq_schedule_id"),
+        sa.UniqueConstraint("room_id", "name", name="unique_schedule"),
+    )
+    op.create_index(
+        "ix_schedule_due",
+        "schedule",
+        ["next_at"],
+        unique=False,
+        sqlite_where=sa.text("next_at IS NOT NULL"),
+        postgresql_where=sa.text("next_at IS NOT NULL"),
+    )
     op.create_table(
         "worker_job_link",
         sa.Column("worker_id", TEXT, nullable=False),
