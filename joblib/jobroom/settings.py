@@ -87,6 +87,7 @@ class JobLibSettings(BaseSettings):
 
     max_body_bytes: Annotated[int, Field(ge=1024)] = 1024 * 1024
     max_result_bytes: Annotated[int, Field(ge=1024)] = 16 * 1024 * 1024
+    max_log_bytes: Annotated[int, Field(ge=0)] = 1024 * 1024
     max_answer_bytes: Annotated[int, Field(ge=64 * 1024)] | None = None
     max_waiters: Annotated[int, Field(ge=0)] = 10_000
     task_retention_seconds: PositiveSeconds = 7 * 24 * 3600
