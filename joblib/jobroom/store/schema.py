@@ -9,7 +9,7 @@ best row of the worker's jobs to ``claimed`` and raises ``attempt``; the worker 
 ``running``, then ``completed`` or ``failed``. Whoever cancels or takes away a task that is held
 leaves a **notice**, which the worker's next heartbeat tells. The sweep acts on rows by ``due_at``:
 for a pending one that is its expiry, for a held one its timeout, for a finished one the end of its
-retention. What an attempt wrote while it ran stands in **task_log**, in pieces. A **schedule** makes
+retention. What an attempt printed stands in **task_log**, in pieces. A **schedule** makes
 the sweep submit a task at its times. **fair_turn** numbers the turns of rooms in fair jobs,
 **queue_state** remembers the sweep.
 
