@@ -29,6 +29,7 @@ BENCHMARKS = {
     "peer": "submit and claim + complete beside zndraw-joblib 0.1.7",
     "wakeup": "how soon a waiting request hears of what it waits for",
     "waiters": "what waiting requests cost while nothing happens",
+    "client_map": "ten thousand tasks by Client.map beside a bare httpx loop",
     "embedded": "the queue inside a process beside raw sqlite3 and other queues",
     "graph": "the embedded graph queue beside raw sqlite3 and pyantz 2.0.3",
     "libsql": "what a libSQL server is asked and bills, and its speed",

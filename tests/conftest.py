@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 import servers
+from hypothesis import HealthCheck, settings
 
 from jobroom.domain.records import Caller
 from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
 from jobroom.store import dialect, migrate
+
+# A busy machine is no fault of what is tested: no example fails for being slow.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 SECOND = 1_000_000
 STORES = ("sqlite", "libsql", "libsql+client", "postgresql")

@@ -245,7 +245,7 @@ class TestForgery:
         assert len(token) > 8192
         assert verifier().verify(token).caller.rooms == frozenset(rooms)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(st.binary(max_size=200) | st.text(string.printable, max_size=200).map(str.encode))
     def test_no_bytes_do_anything_but_401(self, token):
         with pytest.raises(Unauthorized):
@@ -258,7 +258,7 @@ class TestForgery:
     )
     CLAIMS = ("sub", "exp", "nbf", "iat", "iss", "aud", "jti", "is_admin", "rooms")
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(
         claims=st.dictionaries(st.sampled_from(CLAIMS), JSON),
         header=st.dictionaries(st.sampled_from(["alg", "kid", "crit", "typ", "b64"]), JSON),

@@ -12,26 +12,41 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jobroom import errors
     from jobroom.bootstrap import create_app
+    from jobroom.client.async_client import AsyncClient
     from jobroom.client.connection import ApiManager, Connection
     from jobroom.client.extension import Category, Extension
+    from jobroom.client.handle import AsyncTaskHandle, TaskHandle
     from jobroom.client.manager import JobManager
+    from jobroom.client.outcome import (
+        ResultMismatch,
+        TaskFailed,
+        TaskNotCompleted,
+        TaskWasCancelled,
+    )
     from jobroom.client.plan import Plan, when
     from jobroom.client.stream import TaskStream
     from jobroom.client.sweeper import run_cleanup_sweeper
+    from jobroom.client.sync_client import Client
     from jobroom.client.task import ClaimedTask, current_task
+    from jobroom.client.watching import Progress
     from jobroom.domain.lifecycle import TaskStatus
     from jobroom.domain.records import Job, Task, Worker, WorkerJobLink
     from jobroom.http.problems import ProblemException, ProblemType, problem_exception_handler
     from jobroom.service.queue import JobQueue
     from jobroom.settings import JobLibSettings
     from jobroom.store.schema import metadata
+    from jobroom.worker.functions import job
+    from jobroom.worker.runner import TaskCancelled
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ApiManager",
+    "AsyncClient",
+    "AsyncTaskHandle",
     "Category",
     "ClaimedTask",
+    "Client",
     "Connection",
     "Extension",
     "Job",
@@ -41,15 +56,23 @@ __all__ = [
     "Plan",
     "ProblemException",
     "ProblemType",
+    "Progress",
+    "ResultMismatch",
     "Task",
+    "TaskCancelled",
+    "TaskFailed",
+    "TaskHandle",
+    "TaskNotCompleted",
     "TaskStatus",
     "TaskStream",
+    "TaskWasCancelled",
     "Worker",
     "WorkerJobLink",
     "__version__",
     "create_app",
     "current_task",
     "errors",
+    "job",
     "metadata",
     "problem_exception_handler",
     "run_cleanup_sweeper",
@@ -58,19 +81,31 @@ __all__ = [
 
 _HOMES = {
     "jobroom.bootstrap": ("create_app",),
+    "jobroom.client.async_client": ("AsyncClient",),
     "jobroom.client.connection": ("ApiManager", "Connection"),
     "jobroom.client.extension": ("Category", "Extension"),
+    "jobroom.client.handle": ("AsyncTaskHandle", "TaskHandle"),
     "jobroom.client.manager": ("JobManager",),
+    "jobroom.client.outcome": (
+        "ResultMismatch",
+        "TaskFailed",
+        "TaskNotCompleted",
+        "TaskWasCancelled",
+    ),
     "jobroom.client.plan": ("Plan", "when"),
     "jobroom.client.stream": ("TaskStream",),
     "jobroom.client.sweeper": ("run_cleanup_sweeper",),
+    "jobroom.client.sync_client": ("Client",),
     "jobroom.client.task": ("ClaimedTask", "current_task"),
+    "jobroom.client.watching": ("Progress",),
     "jobroom.domain.lifecycle": ("TaskStatus",),
     "jobroom.domain.records": ("Job", "Task", "Worker", "WorkerJobLink"),
     "jobroom.http.problems": ("ProblemException", "ProblemType", "problem_exception_handler"),
     "jobroom.service.queue": ("JobQueue",),
     "jobroom.settings": ("JobLibSettings",),
     "jobroom.store.schema": ("metadata",),
+    "jobroom.worker.functions": ("job",),
+    "jobroom.worker.runner": ("TaskCancelled",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _EXTRA_OF = {

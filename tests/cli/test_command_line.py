@@ -150,6 +150,7 @@ def test_a_sweep_counts_what_it_did(jobroom, tmp_path):
         "orphan jobs hidden: 1",
         "stuck tasks settled: 0",
         "old tasks removed: 0",
+        "tasks submitted by schedules: 0",
     ]
     with JobQueue.open(settings) as queue:
         shown = queue.run(reading.get_task, caller=Caller("w"), task_id=task.id)

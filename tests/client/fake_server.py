@@ -59,6 +59,7 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     text: str = "<html>bad gateway</html>"
     act: bool = False  # the request is carried out all the same, only its answer is lost
+    torn: bool = False  # half of the text comes, then the connection is cut
 
     def matches(self, method: str, path: str) -> bool:
         return self.times > 0 and method == self.method and bool(re.search(self.path, path))
@@ -77,6 +78,7 @@ class FakeServer:
         self.faults: list[Fault] = []
         self.timeout_seconds: float | None = 60.0
         self.holds_claims = True
+        self.takes_logs = True
         self.max_result_bytes = 16 * 1024 * 1024
         self.away = False
         self.refused_tokens: set[str] = set()
@@ -141,7 +143,7 @@ class FakeServer:
 
     # The contract
 
-    def answer(self, seen: Seen) -> tuple[int, Any]:  # noqa: C901, PLR0911, PLR0912  # routes
+    def answer(self, seen: Seen) -> tuple[Any, ...]:  # noqa: C901, PLR0911, PLR0912  # routes
         bearer = seen.headers.get("authorization", "").removeprefix("Bearer ")
         if not bearer or bearer in self.refused_tokens:
             raise Problem(401, "unauthorized", "The token has expired.")
@@ -268,6 +270,9 @@ class FakeServer:
         task = self._task(task_id)
         if len(json.dumps(body.get("result"))) > self.max_result_bytes:
             raise Problem(413, "payload-too-large", f"At most {self.max_result_bytes} bytes.")
+        if "log" in body and not self.takes_logs:
+            fault = {"pointer": "/log", "message": "There is no such field."}
+            raise Problem(422, "validation-error", errors=[fault])
         stale = body.get("attempt", task["attempt"]) != task["attempt"]
         if stale or body.get("worker_id", task["worker_id"]) != task["worker_id"]:
             raise Problem(409, "invalid-task-transition", "Another attempt holds it.")
@@ -343,23 +348,29 @@ def _handler_for(server: FakeServer) -> type[BaseHTTPRequestHandler]:  # noqa: C
                 server.seen.append(seen)
                 server.changed.notify_all()
                 fault = server.fault_for(seen)
-                status, body = self.outcome_of(seen) if fault is None or fault.act else (0, None)
+                status, body, *more = (
+                    self.outcome_of(seen) if fault is None or fault.act else (0, None)
+                )
                 data = b"" if body is None else json.dumps(body, default=list).encode()
             if fault is None:
                 self.reply(
                     status,
                     data,
                     "application/json" if status < 400 else "application/problem+json",
-                    {},
+                    more[0] if more else {},
                 )
             elif fault.status is None:
+                self.cut()
+            elif fault.torn:
+                length = {"Content-Length": str(2 * len(fault.text))}
+                self.reply(fault.status, fault.text.encode(), "application/json", length)
                 self.cut()
             else:
                 self.reply(fault.status, fault.text.encode(), "text/html", fault.headers)
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any  # noqa: N815
 
-        def outcome_of(self, seen: Seen) -> tuple[int, Any]:
+        def outcome_of(self, seen: Seen) -> tuple[Any, ...]:
             try:
                 return server.answer(seen)
             except Problem as problem:
@@ -370,7 +381,7 @@ def _handler_for(server: FakeServer) -> type[BaseHTTPRequestHandler]:  # noqa: C
                 self.send_response(status)
                 for name, value in {"Content-Type": kind, **headers}.items():
                     self.send_header(name, value)
-                if status != 204:
+                if status != 204 and "Content-Length" not in headers:
                     self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(b"" if status == 204 else data)

@@ -410,7 +410,7 @@ class TestLostAnswers:
         task = submitter.submit(NAME, angle=1)
         stream = jobs.listen(1.0)
         assert next(stream).id == task["id"]
-        assert jobs.worker.claim(request_id="x", wait=0, patience=BRIEF) is None
+        assert jobs.worker.claim(request_id="x", wait=0, patience=BRIEF) == []
 
     def test_a_claim_gives_the_same_task_again(self, served):  # C11
         jobs = served.connect(transport=Lossy("POST", "/tasks/claim"))

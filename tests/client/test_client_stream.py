@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from jobroom.client import stream as stream_module
 from jobroom.client.extension import Extension
+from jobroom.client.search import Search
 from jobroom.client.stream import TaskStream
 from jobroom.client.transport import delay_before
 from jobroom.errors import Unauthorized
@@ -155,7 +156,7 @@ def own_frames(trace):
 
 def test_the_server_is_looked_for_at_least_every_two_seconds(server, jobs):
     """An outage does not make the tasks wait that came before it ended."""
-    look = stream_module._Look(jobs.worker, 1.0)
+    look = Search(jobs.worker, 1.0)
     assert look._patience.longest_delay == 2.0
     assert max(delay_before(retry, look._patience.longest_delay) for retry in range(50)) <= 2.0
 

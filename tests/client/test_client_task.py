@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 
 import pytest
 from pydantic import BaseModel
@@ -143,11 +144,11 @@ def test_a_class_without_run_fails_the_task_naming_the_class(work):
 
 
 @pytest.mark.filterwarnings("error")
-def test_an_async_run_fails_the_task_and_says_why(work):
+def test_an_async_run_runs_in_a_loop_of_its_own(work):
     async def later(self):
         return 1
 
-    assert "async" in work(later)["error"]
+    assert work(later)["result"] == 1
 
 
 def test_a_task_of_a_job_that_is_not_registered_here_fails(server, vis):
@@ -234,9 +235,12 @@ def test_a_failed_task_is_one_warning_with_the_first_line_of_its_error(work, cap
     task = work(broken)
     (record,) = caplog.records
     assert record.levelname == "WARNING"
-    assert record.getMessage() == (
-        f"task.failed task={task['id']} job={NAME} error='ValueError: angle is odd'"
-    )
+    told, seconds, error = re.fullmatch(
+        r"(task.failed .*) seconds=(\d\.\d\d) (error=.*)", record.getMessage()
+    ).groups()
+    assert told == f"task.failed task={task['id']} job={NAME} attempt=1"
+    assert float(seconds) < 60
+    assert error == "error='ValueError: angle is odd'"
 
 
 def test_a_payload_that_does_not_fit_is_one_warning_without_the_value(work, caplog):
@@ -370,3 +374,31 @@ def test_the_running_task_can_be_reached_from_inside_run(work):
     task = work(body)
     assert (task["result"], task["progress"]) == (NAME, 0.25)
     assert current_task() is None
+
+
+def test_what_it_writes_goes_with_the_last_report(work):
+    def wordy(self):
+        current_task().log("one\n")
+        current_task().log("two\n")
+
+    last = work(wordy)["reports"][-1]
+    assert last["status"] == "completed"
+    assert (last["log"], last["log_offset"]) == ("one\ntwo\n", 0)
+
+
+def test_a_long_log_is_sent_ahead_of_the_last_report(work):
+    task = work(lambda self: current_task().log("x" * 70_000))
+    ahead, last = task["reports"][-2:]
+    assert len(ahead["log"]) == 70_000
+    assert "status" not in ahead
+    assert "log" not in last
+
+
+def test_a_server_that_knows_no_logs_is_sent_none_and_one_line_says_so(server, work, caplog):
+    server.takes_logs = False
+    for _ in range(2):
+        task = work(lambda self: current_task().log("x"))
+        assert task["status"] == "completed"
+        assert "log" not in task["reports"][-1]
+    (line,) = (one.getMessage() for one in caplog.records)
+    assert line.startswith("log.not_taken reason='the server keeps no logs")

@@ -11,8 +11,9 @@ from typing import Any
 
 import contract_doors
 import pytest
-from contract_api import ANGLE, SECRET, Api, Json, Person
+from contract_api import ANGLE, SECRET, Api, Json, Person, taken
 from pydantic import SecretStr
+from rest_table import SCHEDULE
 
 from jobroom.settings import JobLibSettings
 
@@ -139,6 +140,7 @@ def _set_stage(api: Api) -> dict[str, str]:
         if status == "cancelled":
             alice.report(tasks[status], status)
     tasks["large"] = _set_vast_things(api)
+    taken(alice.put("/rooms/r1/schedules", SCHEDULE))
     return {status: task["id"] for status, task in tasks.items()}
 
 

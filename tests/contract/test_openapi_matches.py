@@ -90,7 +90,7 @@ def test_every_operation_of_the_document_is_answered_by_the_application(
     method: str, path: str, operation: dict[str, Any], api: Api
 ) -> None:
     """Nothing is promised that the router does not know: without a token it is 401, not 404."""
-    values = dict.fromkeys(("room_id", "full_name", "task_id", "worker_id"), "x")
+    values = dict.fromkeys(("room_id", "full_name", "task_id", "worker_id", "schedule_name"), "x")
     address = path.format(**values, slug="forbidden")
     answer = api.run(api.send(method.upper(), address))
     assert (answer.status_code == 401) == bool(operation["security"])
@@ -155,7 +155,6 @@ def test_the_application_answers_generated_requests_as_documented(
         max_examples=20,
         derandomize=True,
         database=None,
-        deadline=None,
         phases=(Phase.explicit, Phase.generate),
         suppress_health_check=list(HealthCheck),
     )

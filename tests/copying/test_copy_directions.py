@@ -91,7 +91,8 @@ def test_large_rows_are_copied_few_at_a_time(made, copied, source, target):
     one, other = made(source), made(target)
     for start in range(0, 40, 10):
         rows = stage.rows_of(40, payload="x" * 500_000)
-        first = [table for table in stage.TABLES if table != "edge"]  # some of its tasks come later
+        # Some of their tasks come later.
+        first = [table for table in stage.TABLES if table not in ("edge", "task_log")]
         for table in first if start == 0 else ["task"]:
             chosen = rows[table][start : start + 10] if table == "task" else rows[table]
             stage.insert(one, table, chosen)

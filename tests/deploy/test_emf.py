@@ -201,7 +201,7 @@ def test_of_many_backlogs_the_oldest_are_told(
 
 
 @given(room=st.text(), job=st.text(max_size=2000))
-@hypothesis_settings(max_examples=150, deadline=None, derandomize=True)
+@hypothesis_settings(max_examples=150, derandomize=True)
 def test_a_name_of_any_text_is_a_dimension_that_cloudwatch_takes(room: str, job: str) -> None:
     printed = Printed()
     printed.reporter._print({"Pending": 1}, {"Room": room, "Job": job})

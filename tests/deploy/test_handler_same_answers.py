@@ -121,7 +121,6 @@ def shown(answer):
 
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -133,7 +132,7 @@ def test_any_request_is_answered_as_by_the_application_itself(function, line, se
     check(function, (method, target(path, query), sent, content))
 
 
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
+@settings(max_examples=EXAMPLES, derandomize=True)
 @given(st.sampled_from(["GET", "POST"]), st.lists(text, min_size=1, max_size=3), st.booleans())
 def test_any_name_means_the_same_where_the_path_comes_as_sent(function, method, names, is_lightly):
     """Percent signs and question marks too, however much of the name is percent-encoded."""
@@ -173,7 +172,7 @@ FIELDS = [
 OF_THE_CONTEXT = ["http", "elb", "stage", "path", "domainName", "identity", "timeEpoch"]
 
 
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
+@settings(max_examples=EXAMPLES, derandomize=True)
 @given(
     st.sampled_from(events.KINDS),
     st.dictionaries(st.sampled_from(FIELDS), values, max_size=3),

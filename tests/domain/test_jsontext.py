@@ -139,7 +139,7 @@ def test_the_look_at_the_depth_takes_linear_time_for_broken_strings(rest):
     assert refusal(b'{"a":' + b"[[]," * 90 + rest)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(OBJECTS, st.booleans(), SPACES, SPACES)
 def test_reads_what_the_standard_encoder_writes(value, ascii_only, before, after):
     text = before + json.dumps(value, ensure_ascii=ascii_only, indent=len(before) or None) + after
@@ -150,7 +150,7 @@ def test_reads_what_the_standard_encoder_writes(value, ascii_only, before, after
         assert body.raw(name) == body.raw(name).strip()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary() | st.text('{}[]":,\\u0d8 1eNa-.\n').map(str.encode))
 def test_any_bytes_give_an_object_or_a_refusal(body):
     try:
@@ -164,7 +164,7 @@ def test_any_bytes_give_an_object_or_a_refusal(body):
     str(refused).encode("utf-8")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(OBJECTS)
 def test_canonical_text_does_not_depend_on_the_order_of_keys(value):
     turned = dict(reversed(value.items()))
@@ -193,7 +193,7 @@ def test_two_mebibytes_of_error_are_cut_to_64_kib_with_a_mark():
     assert cut.endswith("x… [cut from 2097152 bytes]")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(), st.integers(0, 80))
 def test_cut_text_keeps_the_limit_and_never_splits_a_character(text, limit):
     size = len(text.encode())

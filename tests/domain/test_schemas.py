@@ -125,7 +125,7 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(SCHEMAS, SCHEMAS)
 def test_keys_are_equal_exactly_when_there_is_no_difference(left, right):
     assert (schema_key(left) == schema_key(right)) == (first_difference(left, right) is None)
@@ -142,7 +142,7 @@ def rewritten(value, draw, keyword=None):
     return float(value) if type(value) is int and draw(st.booleans()) else value
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(SCHEMAS.filter(lambda schema: "const" not in str(schema) + "default"), st.data())
 def test_a_schema_equals_itself_however_it_is_written(schema, data):
     other = rewritten(schema, data.draw)

@@ -60,8 +60,8 @@ def test_a_claim_whose_answer_was_lost_just_before_it_is_handed_back(patient_sho
     shop = patient_shop
     program = shop.run("""
         def claim_seconds():
-            from jobroom.client import stream
-            stream.LONGEST_CLAIM_DELAY_SECONDS = 60
+            from jobroom.client import search
+            search.LONGEST_CLAIM_DELAY_SECONDS = 60
             from jobroom.client import transport
             transport.FIRST_DELAY_SECONDS = 60
         claim_seconds()

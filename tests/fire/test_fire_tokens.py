@@ -12,7 +12,7 @@ import pytest
 from workshop import until
 
 from jobroom import tokens
-from jobroom.client import stream, task
+from jobroom.client import search, task
 from jobroom.client.connection import Connection
 from jobroom.client.task import current_task
 from jobroom.errors import ConfigurationError, StoreUnavailable, Unauthorized
@@ -143,7 +143,7 @@ def test_a_callable_that_goes_on_giving_an_expired_token_ends_the_loop_with_one_
     patient_shop, told, monkeypatch
 ):
     """It says what to do; the server was asked again and again, but not without pauses."""
-    monkeypatch.setattr(stream, "REFUSED_SECONDS", 1.0)
+    monkeypatch.setattr(search, "REFUSED_SECONDS", 1.0)
     monkeypatch.setattr(task, "REPORT", task.Patience(3600.0, refused_seconds=0.5))
     shop, token = patient_shop, short_token()
 

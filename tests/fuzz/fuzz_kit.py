@@ -78,7 +78,6 @@ def examples(number: int) -> hypothesis.settings:
         max_examples=number * FACTOR,
         derandomize=not IS_DEEP,
         database=None,
-        deadline=None,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
 

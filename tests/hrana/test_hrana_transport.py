@@ -28,7 +28,6 @@ VALUES = st.one_of(
 )
 BY_HAND = settings(
     max_examples=40,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -305,7 +305,6 @@ SECRETS = st.text(
 
 @hypothesis_settings(
     max_examples=60,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -137,6 +137,7 @@ def done(store):
         "hidden_jobs": store.count("job WHERE hidden = 1"),
         "stuck_tasks": 0,
         "removed_tasks": SIZES["Old"] - tasks["Old", "completed"],
+        "fired_schedules": 0,
     }
 
 

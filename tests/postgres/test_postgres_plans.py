@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from jobroom import store
-from jobroom.store import planned
+from jobroom.store import planned, rooms
 from jobroom.store.postgres import SPELLING
 from jobroom.store.postgres_line import numbered
 from jobroom.store.statement import Statement
@@ -90,6 +90,8 @@ STATEMENTS = {value: name for name, value in statements()} | {
     planned._find(4): "planned._find",
     planned._expect(4): "planned._expect",
     planned._get(4): "planned._get",
+    rooms._present(4): "rooms._present",
+    rooms._counts(4, ("pending", "failed")): "rooms._counts",
 }
 OF_A_GRAPH = {one: name for one, name in STATEMENTS.items() if name.startswith(OWN)}
 FIRST_COLUMN = {

@@ -184,7 +184,7 @@ def test_a_report_brings_the_largest_next_task_that_its_answer_can_carry(desk, a
     for _ in range(2):  # the second is a repeat
         done = desk.reported(alice, task, "completed", **said)
         assert done.next_task is not None
-        body = render.dump(fitting.report(*done, fitting.Left.TEXTS))
+        body = render.dump(fitting.report(done.view, done.next_task, fitting.Left.TEXTS))
         assert len(body) <= MOST
 
 

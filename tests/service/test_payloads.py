@@ -319,7 +319,7 @@ JSON = st.recursive(
 KEYWORDS = ["type", "properties", "required", "items", "anyOf", "not", "$ref", "$id", "pattern"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.dictionaries(st.sampled_from(KEYWORDS), JSON | st.sampled_from(["#", "a", "string"])))
 def test_any_object_is_a_schema_or_a_refusal_with_a_place(schema):
     try:
@@ -332,7 +332,7 @@ def test_any_object_is_a_schema_or_a_refusal_with_a_place(schema):
     assert len(refused.errors) == 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(JSON)
 def test_a_guarded_check_and_a_plain_one_agree(payload):
     forms = [{"type": "integer"}, {"type": "array", "maxItems": 1}, {"required": ["a"]}]

@@ -170,7 +170,6 @@ def desk(empty_database):
 
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],

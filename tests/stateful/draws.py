@@ -27,14 +27,13 @@ SPANS = (7, 7, 35, 63, 98, 609, 3605, 86_408, 172_802)
 CI = settings(
     max_examples=50,
     stateful_step_count=40,
-    deadline=None,
     database=None,
     derandomize=True,
     phases=[Phase.generate],
     report_multiple_bugs=False,
 )
 """For every run: the same examples each time, some ten seconds for both doors on a file."""
-DEEP = settings(max_examples=3_000, stateful_step_count=100, deadline=None, database=None)
+DEEP = settings(max_examples=3_000, stateful_step_count=100, database=None)
 """By hand: JOBROOM_STATEFUL=deep pytest tests/stateful."""
 BITE = settings(CI, max_examples=300)
 """For the mutations: the first failure is enough, nobody reads the smallest one."""

@@ -238,6 +238,7 @@ def sweep(state: State) -> dict[str, int | bool]:
     for job in orphans:
         job.hidden = True
     counts["stuck_tasks"] = 0  # our own statements leave none
+    counts["fired_schedules"] = 0  # the model has none
     return {**counts, "hidden_jobs": len(orphans), "removed_tasks": _remove_old(state)}
 
 

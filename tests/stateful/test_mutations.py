@@ -20,7 +20,7 @@ from jobroom.store import claims, jobs, lists, notices, reports, tasks, workers
 from jobroom.store.statement import Statement
 
 # What is asked of a file; the twins of a store across a network are never run here.
-ENDED_BY_HOLDER = tuple(reports._SETTLED_BY.values())
+ENDED_BY_HOLDER = tuple(reports.SETTLED_BY.values())
 BY_HOLDER = (
     reports.START,
     reports.NOTE_PROGRESS,
@@ -78,7 +78,7 @@ MUTATIONS: dict[str, Break] = {
         CLAIMS, "(task.expires_at IS NULL OR task.expires_at > :now)"
     ),
     "one start more than allowed": sql(
-        [reports._SETTLED_BY[reports.FAIL_FOR_GOOD]],
+        [reports.SETTLED_BY[reports.FAIL_FOR_GOOD]],
         "task.starts >= task.max_attempts",
         "task.starts > task.max_attempts",
     ),

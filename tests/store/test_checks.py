@@ -28,6 +28,10 @@ ROWS = {
     " has_dependencies, has_dependents, version, idempotency_key)"
     " VALUES ('t', 1, 'r', 'alice', 'pending', 1, 0, 0, '{}', 1, 1, 0, 0, 0, 1, 0, 0, 1, 'k')",
     "edge": "INSERT INTO edge SELECT 'd', seq, 'afterok', 'waiting', NULL FROM task",
+    "task_log": "INSERT INTO task_log SELECT seq, 1, 5, 'hello' FROM task",
+    "schedule": "INSERT INTO schedule (id, room_id, name, job_seq, created_by_id, task,"
+    " every_seconds, timezone, catch_up, paused, created_at, version)"
+    " VALUES ('s', 'r', 'n', 1, 'alice', '{}', 60, 'UTC', 'one', 0, 1, 1)",
     "fair_turn": "INSERT INTO fair_turn VALUES (1, 0, 'r', 1)",
     "notice": "INSERT INTO notice VALUES ('w', 't', 1)",
     "queue_state": "INSERT INTO queue_state VALUES ('s', 1)",
@@ -58,6 +62,9 @@ def filled(queue: JobQueue) -> JobQueue:
         ("UPDATE task SET ready = 2", "ck_task_ready"),
         ("UPDATE edge SET condition = 'after'", "ck_edge_condition"),
         ("UPDATE edge SET state = 'done'", "ck_edge_state"),
+        ("UPDATE schedule SET every_seconds = NULL", "ck_schedule_times"),
+        ("UPDATE schedule SET cron = '* * * * *'", "ck_schedule_times"),
+        ("UPDATE schedule SET catch_up = 'some'", "ck_schedule_catch_up"),
     ],
 )
 def test_a_check_refuses(filled: JobQueue, statement: str, constraint: str) -> None:
@@ -89,6 +96,9 @@ def test_every_check_of_the_schema_is_tried_above() -> None:
         (ROWS["fair_turn"], "fair_turn", "pk_fair_turn"),
         (ROWS["notice"], "notice", "pk_notice"),
         (ROWS["edge"], "edge", "pk_edge"),
+        (ROWS["task_log"], "task_log", "pk_task_log"),
+        (ROWS["schedule"].replace("'r', 'n'", "'r', 'm'"), "schedule.id", "uq_schedule_id"),
+        (ROWS["schedule"].replace("('s'", "('s2'"), "schedule.room_id", "unique_schedule"),
     ],
 )
 def test_a_key_refuses(filled: JobQueue, statement: str, column: str, name: str) -> None:
@@ -106,6 +116,8 @@ def test_a_key_refuses(filled: JobQueue, statement: str, column: str, name: str)
         "UPDATE job_schema SET job_seq = 9",
         "UPDATE fair_turn SET job_seq = 9",
         "UPDATE edge SET dependent_seq = 9",
+        "UPDATE task_log SET task_seq = 9",
+        "UPDATE schedule SET job_seq = 9",
         "DELETE FROM job",
     ],
 )
@@ -123,6 +135,11 @@ def test_what_a_task_depends_on_goes_with_it(filled: JobQueue) -> None:
     """The other end may name a task that is not there, or no more."""
     tables.write(filled, "DELETE FROM task")
     assert tables.read(filled, "SELECT count(*) FROM edge") == [(0,)]
+
+
+def test_the_log_of_a_task_goes_with_it(filled: JobQueue) -> None:
+    tables.write(filled, "DELETE FROM task")
+    assert tables.read(filled, "SELECT count(*) FROM task_log") == [(0,)]
 
 
 def test_every_constraint_and_index_has_a_name() -> None:

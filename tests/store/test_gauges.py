@@ -200,7 +200,7 @@ def finish_many(desk: Desk, alice: Caller, count: int) -> None:
     desk.write(
         f"INSERT INTO task (id, room_id, {rest})"  # noqa: S608 - our own names
         " WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
-        f" WHERE i < {count}) SELECT id || '-' || i, 'q' || i % 100, {rest}"
+        f" WHERE i < {count}) SELECT id || '-' || i, 'q' || (i % 100), {rest}"
         f" FROM task CROSS JOIN n WHERE id = '{template.id}' ORDER BY i"
     )
 

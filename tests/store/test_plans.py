@@ -17,6 +17,7 @@ from jobroom.store import (
     edges,
     jobs,
     lists,
+    log_pages,
     notices,
     outlook,
     overdue,
@@ -24,6 +25,7 @@ from jobroom.store import (
     reports,
     rosters,
     state,
+    task_logs,
     tasks,
     turns,
     workers,
@@ -42,6 +44,18 @@ PLAINLY = [
     "due USING INDEX ix_task_delayed (job_seq=? AND run_at<?)",
     "served USING INDEX ix_task_held (worker_id=?)",
     "worker USING INDEX sqlite_autoindex_worker_1 (id=?)",
+]
+
+OF_AN_ATTEMPT = "sqlite_autoindex_task_log_1 (task_seq=? AND attempt=?)"
+APPENDED = [
+    f"task USING INDEX sqlite_autoindex_task_1 {BY_ID}",
+    f"last USING COVERING INDEX {OF_AN_ATTEMPT}",
+    f"worker USING INDEX sqlite_autoindex_worker_1 {BY_ID}",
+]
+EXTENDED = [
+    f"task USING INDEX sqlite_autoindex_task_1 {BY_ID}",
+    f"task_log USING INDEX {OF_AN_ATTEMPT[:-1]} AND upto=?)",
+    f"later USING COVERING INDEX {OF_AN_ATTEMPT[:-1]} AND upto>?)",
 ]
 
 HOT: dict[str, tuple[Statement, list[str]]] = {
@@ -108,6 +122,23 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
     "fail": (reports.FAIL_FOR_GOOD, [f"sqlite_autoindex_task_1 {BY_ID}"]),
     "hand back": (reports.HAND_BACK, [f"sqlite_autoindex_task_1 {BY_ID}"]),
     "cancel": (reports.CANCEL, [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "log alone": (task_logs.LOOK, [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "append beside a log": (task_logs._APPEND_BESIDE[task_logs.LOOK], APPENDED),
+    "append beside progress": (task_logs._APPEND_BESIDE[reports.NOTE_PROGRESS], APPENDED),
+    "append beside an end": (task_logs._APPEND_BESIDE[reports.COMPLETE], APPENDED),
+    "extend beside a log": (task_logs._EXTEND_BESIDE[task_logs.LOOK], EXTENDED),
+    "extend beside an end": (task_logs._EXTEND_BESIDE[reports.COMPLETE], EXTENDED),
+    "append": (task_logs._APPEND, APPENDED),
+    "reach of a log": (task_logs._REACH, [f"sqlite_autoindex_task_1 {BY_ID}", OF_AN_ATTEMPT]),
+    "read a log": (
+        log_pages._READ,
+        [
+            f"sqlite_autoindex_task_1 {BY_ID}",
+            f"last USING COVERING INDEX {OF_AN_ATTEMPT}",
+            f"last_shown USING COVERING INDEX {OF_AN_ATTEMPT[:-1]} AND upto>?)",
+            f"task_log USING INDEX {OF_AN_ATTEMPT[:-1]} AND upto>? AND upto<?)",
+        ],
+    ),
     "end": (reports._END, [BY_SEQ]),
     "requeue": (reports._REQUEUE, [BY_SEQ]),
     "get": (tasks._GET, [f"sqlite_autoindex_task_1 {BY_ID}"]),
@@ -286,6 +317,10 @@ def _fill(connection: sqlite3.Connection) -> None:
         "INSERT INTO edge SELECT 't' || (?1 * 7 % 6001), seq, 'afterok', ?2, NULL FROM task"
         " WHERE seq > ?1 * 100",
         [(n, ("waiting", "met", "broken")[n % 3]) for n in range(1, 45)],
+    )
+    connection.execute(
+        "INSERT INTO task_log SELECT seq, number, upto, 'x' FROM task, (SELECT 1 AS number"
+        " UNION SELECT 2), (SELECT 10 AS upto UNION SELECT 20 UNION SELECT 30) WHERE seq % 3 = 0"
     )
     connection.execute("INSERT INTO notice SELECT worker_id, id, 1 FROM task WHERE worker_id > ''")
     connection.execute("INSERT INTO fair_turn SELECT seq, 0, room_id, 5 FROM job")

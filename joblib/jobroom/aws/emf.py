@@ -43,6 +43,7 @@ _SWEPT = {
     "hidden_jobs": "HiddenJobs",
     "stuck_tasks": "StuckTasks",
     "removed_tasks": "Removed",
+    "fired_schedules": "FiredSchedules",
 }
 
 

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import closing
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobroom.cli import database
+from jobroom import __version__
+from jobroom.cli import (
+    changing,
+    checking,
+    database,
+    profiles,
+    reading_log,
+    schedule,
+    showing,
+    submitting,
+    watching,
+)
 from jobroom.cli.demo import demo
 from jobroom.cli.sentences import one_sentence_errors, saying_what_to_check
-from jobroom.domain.records import SweepReport
+from jobroom.cli.serve import serve
+from jobroom.cli.target import Target
+from jobroom.cli.verbs import Verbs
+from jobroom.cli.worker import worker
+
+if TYPE_CHECKING:
+    from jobroom.domain.records import SweepReport
 
 SWEPT = {
     "lost_workers": "workers lost",
@@ -22,20 +41,79 @@ SWEPT = {
     "hidden_jobs": "orphan jobs hidden",
     "stuck_tasks": "stuck tasks settled",
     "removed_tasks": "old tasks removed",
+    "fired_schedules": "tasks submitted by schedules",
 }
 """The counts of a sweep, in words."""
 
+TASKS = "Tasks"
+OVERVIEW = "What is there"
+SERVER = "The server's side"
+OWN = "This machine"
+
 app = typer.Typer(
-    help="A job queue for Python workers that needs no broker.",
+    cls=Verbs,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.add_typer(database.app, name="db")
-app.command()(demo)
+VERBS: tuple[tuple[str, str, Callable[..., None]], ...] = (
+    (TASKS, "submit", submitting.submit),
+    (TASKS, "run", submitting.run),
+    (TASKS, "watch", watching.watch),
+    (TASKS, "wait", watching.wait),
+    (TASKS, "list", showing.list_tasks),
+    (TASKS, "show", showing.show),
+    (TASKS, "log", reading_log.log),
+    (TASKS, "why", showing.why),
+    (TASKS, "cancel", changing.cancel),
+    (TASKS, "retry", changing.retry),
+    (OVERVIEW, "jobs", showing.jobs),
+    (OVERVIEW, "workers", showing.workers),
+    (OVERVIEW, "rooms", showing.rooms),
+    (OVERVIEW, "stats", showing.stats),
+    (OWN, "worker", worker),
+    (OWN, "check", checking.check),
+    (OWN, "demo", demo),
+    (SERVER, "serve", serve),
+)
+"""Where a verb stands in the help, its name, and what it does."""
+
+for panel, name, verb in VERBS:
+    app.command(name, rich_help_panel=panel)(verb)
+app.add_typer(schedule.app, name="schedule", rich_help_panel=TASKS)
+app.add_typer(schedule.app, name="schedule", rich_help_panel=OVERVIEW)
+app.add_typer(profiles.app, name="profile", rich_help_panel=OWN)
+app.add_typer(database.app, name="db", rich_help_panel=SERVER)
 
 
-@app.command()
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"jobroom {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def jobroom(
+    ctx: typer.Context,
+    *,
+    url: Annotated[
+        str | None, typer.Option(help="The server's address; else JOBROOM_URL's, or a profile's.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file with the token; else JOBROOM_TOKEN.")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="A profile's address and token; else JOBROOM_PROFILE's.")
+    ] = None,
+    version: Annotated[  # noqa: ARG001 - its callback answers
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """A job queue for Python workers that needs no broker."""
+    ctx.obj = Target(url, token_file, profile)
+
+
+@app.command(rich_help_panel=SERVER)
 def token(
     sub: Annotated[str, typer.Option(help="Whose token: the identity.")],
     admin: Annotated[bool, typer.Option("--admin", help="With an admin's rights.")] = False,
@@ -65,7 +143,7 @@ def token(
         typer.echo(made)
 
 
-@app.command()
+@app.command(rich_help_panel=SERVER)
 def sweep() -> None:
     """Sweep once: lost workers, timeouts, orphan jobs, old tasks. For cron and its like."""
     with one_sentence_errors():

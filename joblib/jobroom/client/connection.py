@@ -6,7 +6,7 @@ import inspect
 import os
 import threading
 from collections.abc import Callable
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import httpx
 
@@ -14,6 +14,7 @@ from jobroom.client.spell import Troubles
 from jobroom.errors import ConfigurationError
 
 Token = str | Callable[[], str]
+H = TypeVar("H")
 
 ON_REFUSAL = (
     "Put a good one into JOBROOM_TOKEN and start again, or give the Connection a callable that"
@@ -55,10 +56,7 @@ class Connection:
     def __init__(
         self, base_url: str, token: Token | None = None, *, http: httpx.Client | None = None
     ) -> None:
-        if not str(base_url).startswith(("http://", "https://")):
-            raise ConfigurationError(
-                "The server's address must begin with http:// or https://; set JOBROOM_URL so."
-            )
+        check_address(base_url)
         if not callable(token):
             bearer(token)
         self._base_url = base_url.rstrip("/")
@@ -132,10 +130,23 @@ class Connection:
         self.close()
 
 
+def check_address(base_url: str) -> None:
+    """Raise ``ConfigurationError`` for what is no address of a server."""
+    if not str(base_url).startswith(("http://", "https://")):
+        raise ConfigurationError(
+            "The server's address must begin with http:// or https://; set JOBROOM_URL so."
+        )
+
+
 def new_client() -> httpx.Client:
     """Return an HTTP client; ``ConfigurationError`` for proxies that it cannot use."""
+    return guarded(httpx.Client)
+
+
+def guarded(make: Callable[[], H]) -> H:
+    """Return what ``make`` makes of the environment, whose faults are told in one sentence."""
     try:
-        return httpx.Client()
+        return make()
     except (ImportError, ValueError, httpx.InvalidURL) as failure:
         # The text of the failure may hold the proxy's password.
         missing = " (or pip install 'httpx[socks]')" if isinstance(failure, ImportError) else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel
 
@@ -17,9 +17,14 @@ class Category(StrEnum):
 
 
 class Extension(BaseModel):
-    """A base for registered classes; any pydantic model with a ``run`` does as well."""
+    """A base for registered classes; any pydantic model with a ``run`` does as well.
+
+    ``isolate`` and ``memory_mb`` say how a worker that serves runs its tasks, see ``workers.md``.
+    """
 
     category: ClassVar[str]
+    isolate: ClassVar[Literal["thread", "process"]]
+    memory_mb: ClassVar[float]
 
     def run(self, vis: Any, **kwargs: Any) -> Any:
         """Do the work; what is returned becomes the task's result if JSON can carry it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from pathlib import Path
 from types import TracebackType
@@ -13,12 +14,19 @@ MARK = "\n... (cut at 64 KiB)"
 MOST_FRAMES = 20
 LONGEST_LINE = 300
 
-_OWN_FOLDER = str(Path(__file__).parent)
+_PACKAGE = Path(__file__).parents[1]
+_OTHERS = (
+    *(f"{_PACKAGE / part}{os.sep}" for part in ("client", "worker")),
+    f"{Path(traceback.__file__).parent / 'asyncio'}{os.sep}",
+    f"{Path(traceback.__file__).parent / 'importlib'}{os.sep}",
+    "<frozen ",
+)
+"""Where code is that is not the user's, but stands between him and his own."""
 
 
 def text_of(failure: BaseException) -> str:
     """Return the type and message of an exception, then where in the user's code it came from."""
-    return cut("\n".join([headline(failure), *_user_frames(failure.__traceback__)]))
+    return cut("\n".join([headline(failure), *user_frames(failure.__traceback__)]))
 
 
 def first_line(text: str) -> str:
@@ -54,8 +62,9 @@ def headline(failure: BaseException) -> str:
     return f"{name}: {message}" if message else name
 
 
-def _user_frames(trace: TracebackType | None) -> list[str]:
+def user_frames(trace: TracebackType | None) -> list[str]:
+    """Return the lines of a traceback that are the user's own, the innermost last."""
     frames = [
-        frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(_OWN_FOLDER)
+        frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(_OTHERS)
     ][-MOST_FRAMES:]
     return [line.rstrip("\n") for line in traceback.format_list(frames)]

@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+
+
+class Alarm(threading.Event):
+    """An event that calls back, in the thread that sets it, whoever asked for that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listeners: list[Callable[[], None]] = []
+
+    def set(self) -> None:
+        """Raise it; who listens may be called again each time."""
+        super().set()
+        for listener in tuple(self._listeners):
+            listener()
+
+    def tell(self, listener: Callable[[], None]) -> None:
+        """Call the listener when the alarm is raised, at once if it has been."""
+        self._listeners.append(listener)
+        if self.is_set():
+            listener()
 
 
 @dataclass(slots=True)
@@ -18,8 +39,17 @@ class Hold:
     worker_id: str
     attempt: int | None
     started: bool = False
-    cancelled: bool = False
     pid: int = field(default_factory=os.getpid)
+    alarm: Alarm = field(default_factory=Alarm, repr=False, compare=False)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the work is in vain: the task was cancelled, or taken away."""
+        return self.alarm.is_set()
+
+    def cancel(self) -> None:
+        """Note that the work is in vain."""
+        self.alarm.set()
 
     @property
     def is_ours(self) -> bool:
@@ -56,7 +86,7 @@ class Holds:
         for task_id in task_ids:
             hold = self._by_id.get(task_id)
             if hold is not None:
-                hold.cancelled = True
+                hold.cancel()
 
     def lose(self, worker_id: str) -> None:
         """Note that the server has taken the tasks of this worker away."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import math
 import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
@@ -119,6 +120,24 @@ class JobManager(Mapping[str, type[BaseModel]]):
         )
         self._streams.add(stream)
         return stream
+
+    def serve(
+        self,
+        slots: int = 1,
+        isolate: Literal["thread", "process"] = "thread",
+        *,
+        vis: Any = None,
+        drain: bool = False,
+    ) -> None:
+        """Run the tasks of the registered jobs in so many slots, until SIGTERM or Ctrl-C.
+
+        The first signal lets what runs come to its end, the second one hands it back and raises
+        ``SystemExit``. ``vis`` is what each class's ``run`` is given. With ``drain`` it returns
+        when nothing is left to do. See ``workers.md``.
+        """
+        # The worker runtime builds upon this package, and not the other way round.
+        serving = importlib.import_module("jobroom.worker.serve")
+        serving.serve(self.worker, slots=slots, isolate=isolate, vis=vis, until_empty=drain)
 
     def heartbeat(self) -> None:
         """Say now that this worker is alive. Needed by nobody who listens: a thread does it.

@@ -21,9 +21,12 @@ class Misfits:
 
     def __init__(self) -> None:
         self._times: Counter[str] = Counter()
+        self.met = False
+        """Whether there was one, so that more of them are to be expected."""
 
     def note(self, task_id: str) -> int | None:
         """Count one more hand-back; None when there were enough of them."""
+        self.met = True
         if self._times[task_id] >= MOST_HAND_BACKS:
             del self._times[task_id]
             return None

@@ -36,12 +36,17 @@ class Registration:
     """A job as this process registered it, to be said again by a new worker.
 
     ``schema_version`` is what the server called the class's schema; None before it answered.
+    ``isolate`` and ``memory_mb`` are how its tasks are run, None as the worker's others, and
+    ``source`` is what to import, a module or a file, to have the class in another process.
     """
 
     cls: type[BaseModel]
     room: str
     job: Mapping[str, Any]
     schema_version: int | None = None
+    isolate: Literal["thread", "process"] | None = None
+    memory_mb: float | None = None
+    source: str | None = None
 
     @property
     def full_name(self) -> str:

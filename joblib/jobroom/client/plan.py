@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from jobroom.client.transport import Json
 from jobroom.errors import ValidationFailed
 
-Dependency: TypeAlias = str | Mapping[str, Any]
-"""A task's id, a key of the same plan, a task as the server showed it, or ``when(...)``."""
+
+class Identified(Protocol):
+    """What has a task's id: a handle."""
+
+    @property
+    def id(self) -> str:
+        """The task's id."""
+        ...
+
+
+Dependency: TypeAlias = str | Mapping[str, Any] | Identified
+"""A task's id, a key of the same plan, a task as the server showed it, a handle, or ``when``."""
 
 LARGEST_PLAN = 1000
 
@@ -41,7 +51,7 @@ def _written(task: Dependency) -> str | Json:
 
 def id_of(task: Dependency) -> str:
     """The id, or the key, of what a task is to depend on."""
-    found = task.get("id") if isinstance(task, Mapping) else task
+    found = task.get("id") if isinstance(task, Mapping) else getattr(task, "id", task)
     if not isinstance(found, str):
         raise TypeError("A dependency is a task's id, a key of the plan, or a submitted task.")
     return found

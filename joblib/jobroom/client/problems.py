@@ -107,6 +107,26 @@ def read(response: httpx.Response, *, expect: str | None = None) -> dict[str, An
     return body
 
 
+def read_any(response: httpx.Response) -> Any:
+    """Return the answer's JSON, of whatever type, or the error that it stands for."""
+    if not response.is_success:
+        return error_of(response)
+    try:
+        return response.json()
+    except (ValueError, RecursionError):
+        return _unexpected(response, "it holds no JSON; check the server's address")
+
+
+def read_version(
+    response: httpx.Response,
+) -> tuple[str | None, dict[str, Any]] | JobroomError | None:
+    """Return a task with its tag, None if it is the version that the request named."""
+    if response.status_code == HTTPStatus.NOT_MODIFIED:
+        return None
+    found = read(response, expect="status")
+    return found if isinstance(found, JobroomError) else (response.headers.get("etag"), found)
+
+
 def error_of(response: httpx.Response) -> JobroomError:
     """Return the exception that an error answer stands for."""
     problem = problem_of(response)

@@ -14,32 +14,21 @@ import math
 import os
 import queue
 import threading
-import time
-import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Self
 
-from pydantic import ValidationError
-
-from jobroom.client import connection, failure, problems
+from jobroom.client import connection
+from jobroom.client.search import Search
 from jobroom.client.sigterm import SigtermGuard
 from jobroom.client.task import ClaimedTask
-from jobroom.client.transport import Json, Patience
-from jobroom.client.worker import BRIEF, ProcessWorker
-from jobroom.errors import AnswerTooLarge, JobroomError, Unauthorized
+from jobroom.client.worker import ProcessWorker
+from jobroom.errors import JobroomError, Unauthorized
 
 log = logging.getLogger("jobroom.client")
 
-CLAIM_TIMEOUT_SECONDS = 10.0
 LONGEST_WAIT_SECONDS = 10
 """How long one claim may be held open, so that leaving in good order takes no longer either."""
-LONGEST_CLAIM_DELAY_SECONDS = 2.0
-"""The longest pause between two tries in an outage: tasks may wait when the server is back."""
-REFUSED_SECONDS = 60.0
-"""How long claims wait for a token that is accepted, from a callable that may yet give one."""
-LAST_LOOK = Patience(0.0, timeout=2.0)
-HONOURED_SHARE = 0.9
 SIGNALS_SECONDS = 0.25
 
 
@@ -92,7 +81,7 @@ class TaskStream(Iterator[ClaimedTask]):
         if isinstance(found, ClaimedTask):
             return found
         self.close()
-        raise StopIteration if found is None else _told(found, self.api)
+        raise StopIteration if found is None else told(found, self.api)
 
     def _look(self) -> ClaimedTask | Exception | None:
         look = _Look(self._worker, self.interval, self.longest_claim_seconds)
@@ -151,7 +140,7 @@ def _stopper(stream: TaskStream) -> Callable[[], bool]:
     return stop
 
 
-def _told(trouble: Exception, api: connection.ApiManager) -> Exception:
+def told(trouble: Exception, api: connection.ApiManager) -> Exception:
     """Return what the loop is told: an error of ours without our frames, others as they are."""
     if isinstance(trouble, Unauthorized):
         return Unauthorized(f"{trouble} {connection.on_refusal(api)}", errors=trouble.errors)
@@ -165,19 +154,7 @@ class _Look(threading.Thread):
         super().__init__(name="jobroom-claim", daemon=True)
         self.found: queue.SimpleQueue[ClaimedTask | Exception | None] = queue.SimpleQueue()
         self._worker = worker
-        self._interval = interval
-        self._claim_seconds = claim_seconds
-        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._abandoned = False
-        self._told = ""
-        self._patience = Patience(
-            math.inf,
-            timeout=CLAIM_TIMEOUT_SECONDS,
-            pause=self._pause,
-            outlive_seconds=math.inf,
-            refused_seconds=REFUSED_SECONDS,
-            longest_delay=LONGEST_CLAIM_DELAY_SECONDS,
-        )
+        self._search = Search(worker, interval, claim_seconds)
 
     @property
     def is_over(self) -> bool:
@@ -194,8 +171,7 @@ class _Look(threading.Thread):
 
     def abandon(self) -> None:
         """Nobody waits any more; safe in a signal handler."""
-        self._abandoned = True
-        self._wake.put(None)
+        self._search.abandon()
         self.found.put(None)
 
     def take_back(self) -> None:
@@ -203,7 +179,7 @@ class _Look(threading.Thread):
         try:
             while True:
                 if isinstance(found := self.found.get_nowait(), ClaimedTask):
-                    self._hand_back(found)
+                    self._search.hand_back(found)
         except queue.Empty:
             self.found.put(None)  # the one that was taken out may be waited for
 
@@ -211,83 +187,11 @@ class _Look(threading.Thread):
         # Before anything is asked: who leaves waits for those that claim.
         self._worker.note_claimer(self)
         try:
-            found: ClaimedTask | Exception | None = self._search()
+            found: ClaimedTask | Exception | None = next(iter(self._search.find()), None)
         except Exception as trouble:  # noqa: BLE001  # raised where the task is waited for
-            if self._abandoned:
+            if self._search.abandoned:
                 log.debug("claim.abandoned reason=%r", str(trouble))
             found = trouble
         self.found.put(found)
-        if self._abandoned:
+        if self._search.abandoned:
             self.take_back()
-
-    def _search(self) -> ClaimedTask | None:
-        wait = self._claim_seconds
-        while not self._abandoned:
-            began = time.monotonic()
-            # One id for one claim, over all its repeats: a lost answer is then given again.
-            request_id = uuid.uuid4().hex
-            data = self._claim(request_id, wait)
-            if data is None:
-                waited = time.monotonic() - began
-                if waited < wait * HONOURED_SHARE:  # the server did not hold the claim open
-                    self._pause(self._interval - waited)
-            elif (task := self._read(data)) is not None:
-                return task
-        return None
-
-    def _claim(self, request_id: str, wait: int) -> Json | None:
-        try:
-            return self._worker.claim(request_id=request_id, wait=wait, patience=self._patience)
-        except AnswerTooLarge as refusal:
-            # Nothing overtakes that task, but somebody may take it away through another door.
-            if str(refusal) != self._told:
-                log.warning("claim.too_large reason=%r", str(refusal))
-                self._told = str(refusal)
-            return None
-        except problems.ELSEWHERE:
-            if not self._abandoned:
-                raise
-        return self._look_again(request_id)
-
-    def _look_again(self, request_id: str) -> Json | None:
-        """Ask for what a claim may have brought whose answer was lost when nobody waited more."""
-        worker_id = self._worker.id
-        if worker_id is None:
-            return None
-        try:
-            return self._worker.api.claim(
-                worker_id, request_id=request_id, wait=0, patience=LAST_LOOK
-            )
-        except JobroomError as trouble:
-            log.debug("claim.abandoned reason=%r", str(trouble))
-            return None
-
-    def _read(self, data: Json) -> ClaimedTask | None:
-        try:
-            return ClaimedTask.model_validate(data).bind(self._worker)
-        except ValidationError as invalid:
-            faults = failure.faults_of(invalid)
-        log.error("task.unreadable task=%s reason=%r", data.get("id"), faults)
-        changes = {"status": "failed", "error": f"The worker cannot read this task: {faults}"}
-        fence = {key: data[key] for key in ("attempt", "worker_id") if data.get(key) is not None}
-        try:
-            self._worker.api.report(str(data.get("id")), {**changes, **fence, "final": True})
-        except JobroomError as refusal:
-            log.warning("report.refused task=%s reason=%r", data.get("id"), str(refusal))
-        return None
-
-    def _pause(self, seconds: float) -> bool:
-        if self._abandoned or seconds <= 0:
-            return not self._abandoned
-        try:
-            self._wake.get(timeout=seconds)
-        except queue.Empty:
-            return not self._abandoned
-        return False
-
-    def _hand_back(self, task: ClaimedTask) -> None:
-        hold = self._worker.hold(task.id, worker_id=task.worker_id, attempt=task.attempt)
-        try:
-            self._worker.hand_back(hold, patience=BRIEF)
-        except JobroomError as refusal:
-            log.warning("task.not_handed_back task=%s reason=%r", task.id, str(refusal))

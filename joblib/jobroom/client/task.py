@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from jobroom.client import connection, failure, misfits
+from jobroom.client import connection, failure, misfits, work
 from jobroom.client import result as results
-from jobroom.client.holds import Hold
+from jobroom.client.holds import Alarm, Hold
 from jobroom.client.problems import NotJson, UnexpectedAnswer
+from jobroom.client.sender import Sender, Voice
 from jobroom.client.transport import ONCE, Json, Patience
 from jobroom.client.worker import BRIEF, ProcessWorker
 from jobroom.errors import (
@@ -45,10 +46,6 @@ def current_task() -> ClaimedTask | None:
     return _running.get()
 
 
-class _Refused(Exception):
-    """The task cannot be run here, and trying again would not help."""
-
-
 class ClaimedTask(BaseModel):
     """A task that this worker holds."""
 
@@ -62,9 +59,14 @@ class ClaimedTask(BaseModel):
     attempt: int | None = None
     worker_id: str | None = None
     schema_version: int | None = None
+    status: str = "claimed"
+    timeout_seconds: float | None = None
 
     _worker: ProcessWorker | None = PrivateAttr(default=None)
     _hold: Hold | None = PrivateAttr(default=None)
+    _voice: Voice | None = PrivateAttr(default=None)
+    _sender: Sender = PrivateAttr(default_factory=Sender)
+    _began_at: float = PrivateAttr(default_factory=time.monotonic)
 
     def bind(self, worker: ProcessWorker) -> ClaimedTask:
         """Say whose task this is; returns the task."""
@@ -77,6 +79,16 @@ class ClaimedTask(BaseModel):
         """Whether the task was cancelled or taken away: work on it is in vain."""
         return self._hold is not None and self._hold.cancelled
 
+    @property
+    def alarm(self) -> Alarm:
+        """Set when the work is in vain."""
+        return self._held().alarm
+
+    @property
+    def has_log(self) -> bool:
+        """Whether something that it wrote waits to be sent."""
+        return self._sender.logbook.waiting_bytes > 0
+
     def run(self, vis: Any = None, **kwargs: Any) -> None:
         """Run the registered class on the payload and report how it ended.
 
@@ -87,12 +99,27 @@ class ClaimedTask(BaseModel):
         """
         if self._worker is None:
             self.bind(vis.jobs.worker)
-        if self._is_handed_on() or not self._try_to_report(status="running"):
-            return
+        if self.begin():
+            with self.speaking():
+                self._run_to_its_end(vis, **kwargs)
+
+    def begin(self) -> bool:
+        """Report that work begins; False if it must not: it was taken away, or does not fit."""
+        if self._is_handed_on():
+            return False
+        if self.status != "running" and self._try_to_report(status="running") is None:
+            return False
         self._held().started = True
+        self._began_at = time.monotonic()
+        return True
+
+    @contextlib.contextmanager
+    def speaking(self, voice: Voice | None = None) -> Iterator[None]:
+        """Be the ``current_task()`` in here; what it says goes through the voice."""
+        self._voice = voice
         token = _running.set(self)
         try:
-            self._run_to_its_end(vis, **kwargs)
+            yield
         finally:
             _running.reset(token)
 
@@ -108,15 +135,39 @@ class ClaimedTask(BaseModel):
         Never raises for a server that is away, a token that expired, or a task that was taken
         (see ``cancelled``).
         """
+        if self._voice is not None:
+            self._voice.progress(fraction, message)
+            return not self.cancelled
         if self._is_elsewhere():
             return False
-        changes = {"progress": fraction, "message": message}
+        changes: Json = {"progress": fraction, "message": message}
+        return self.send({key: new for key, new in changes.items() if new is not None})
+
+    def log(self, text: str) -> None:
+        """Append to the task's log, which is sent about once a second and at the end.
+
+        Never raises; what the server does not take is dropped.
+        """
+        if self._voice is not None:
+            self._voice.log(text)
+            return
+        self.write(text)
+        if self._sender.is_due and self._hold is not None and not self._is_elsewhere():
+            with contextlib.suppress(JobroomError):
+                self.send()
+
+    def write(self, text: str) -> None:
+        """Append to what is sent with the next report."""
+        self._sender.logbook.write(text)
+
+    def send(self, changes: Json | None = None, *, patience: Patience = ONCE) -> bool:
+        """Send progress and what was written; False if that was not taken, see ``progress``."""
         try:
-            self._report(ONCE, **{key: new for key, new in changes.items() if new is not None})
+            self._report(patience, **(changes or {}))
         except (StoreUnavailable, TooManyRequests, Unauthorized, UnexpectedAnswer):
             return False
         except (Conflict, NotFound, Forbidden):
-            self._held().cancelled = True
+            self._held().cancel()
             return False
         return True
 
@@ -133,6 +184,35 @@ class ClaimedTask(BaseModel):
         """Hand the task back, for any worker to claim."""
         self._bound().hand_back(self._held())
 
+    def settle(
+        self,
+        status: Literal["completed", "failed", "cancelled"],
+        *,
+        result: Any = None,
+        error: str = "",
+        final: bool = False,
+        **more: Any,
+    ) -> Json | None:
+        """Report how a run ended, through outages; None if that was refused or given up.
+
+        Never raises. ``more`` goes with the report (``claim_next``, ``progress``).
+        """
+        if status == "completed":
+            return self._end_well(result, **more)
+        if status == "failed":
+            return self._end(**more, **self._failed(error, final=final))
+        return self._end(**more, status="cancelled")
+
+    def give_up(self, error: str, *, final: bool = False) -> None:
+        """Hand the task back, or fail it with the error if its job does not allow that."""
+        try:
+            try:
+                self._bound().hand_back(self._held())
+            except Conflict:  # the job does not let a started task be taken back
+                self._last_report(BRIEF, self._failed(error, final=final))
+        except JobroomError as refusal:
+            log.warning("task.left_behind task=%s reason=%r", self.id, str(refusal))
+
     # Running
 
     def _is_handed_on(self) -> bool:
@@ -143,7 +223,7 @@ class ClaimedTask(BaseModel):
             return False
         try:
             self._build()
-        except _Refused as refused:
+        except work.Refused as refused:
             why = f"It is of version {self.schema_version}, served here is {served}. {refused}"
             self._hand_on(why)
             return True
@@ -158,7 +238,10 @@ class ClaimedTask(BaseModel):
             return
         if times == 1:
             log.warning("task.handed_back task=%s job=%s reason=%r", self.id, self.job_name, why)
-        self._end(status="pending")
+        if self.status == "running":
+            self.give_up(f"No worker that it fits has taken this task. {why}")
+        else:
+            self._end(status="pending")
         misfits.pause(times)
 
     def _run_to_its_end(self, vis: Any, **kwargs: Any) -> None:
@@ -174,106 +257,76 @@ class ClaimedTask(BaseModel):
             self._end_well(result)
 
     def _work(self, vis: Any, **kwargs: Any) -> Any:
-        extension = self._build()
-        run = getattr(extension, "run", None)
-        name = type(extension).__name__
-        if not callable(run):
-            raise _Refused(f"The class {name} has no method run, so its tasks cannot be run.")
-        result = run(vis, **kwargs)
-        if inspect.iscoroutine(result):
-            result.close()
-            raise _Refused(f"{name}.run is async; this worker runs plain functions.")
-        return result
+        return work.carry_out(self._build(), vis, **kwargs)
 
     def _build(self) -> BaseModel:
         registration = self._bound().jobs.get(self.job_name)
-        if registration is None:
-            raise _Refused(f"No class is registered for {self.job_name} in this worker.")
-        try:
-            return registration.cls.model_validate(self.payload)
-        except ValidationError as invalid:
-            faults = failure.faults_of(invalid)
-            raise _Refused(f"The payload does not fit the class: {faults}") from None
-
-    def _stop_short(self, raised: BaseException) -> None:
-        error = f"The worker was stopped while it ran this task ({type(raised).__name__})."
-        try:
-            try:
-                self._bound().hand_back(self._held())
-            except Conflict:  # the job does not let a started task be taken back
-                self._last_report(BRIEF, self._failed(error))
-        except JobroomError as refusal:
-            log.warning("task.left_behind task=%s reason=%r", self.id, str(refusal))
+        cls = None if registration is None else registration.cls
+        return work.build(cls, self.payload, job_name=self.job_name)
 
     # Reporting
 
-    def _end_well(self, result: Any) -> None:
+    def _end_well(self, result: Any, **more: Any) -> Json | None:
         carried = None
         try:
             carried = results.plain(result)
             changes = {} if result is None else {"result": carried}
-            self._end(status="completed", **changes)
+            return self._end(**more, status="completed", **changes)
         except NotJson as refusal:
             error = f"the result is not JSON: {results.why_not(carried, refusal)}"
         except PayloadTooLarge as refusal:
             error = f"result too large: {refusal}"
         except InvalidInput as refusal:
             error = f"result refused: {refusal}"
-        else:
-            return
-        self._end(**self._failed(error, final=True))  # another run would come to the same
+        # Another run would come to the same.
+        return self._end(**more, **self._failed(error, final=True))
 
     def _end_badly(self, raised: BaseException) -> None:
-        if isinstance(raised, _Refused):
+        if isinstance(raised, work.Refused):
             self._end(**self._failed(str(raised), final=True))
         elif isinstance(raised, Exception):
             self._end(**self._failed(failure.text_of(raised)))
         else:
-            self._stop_short(raised)
+            name = type(raised).__name__
+            self.give_up(f"The worker was stopped while it ran this task ({name}).")
 
     def _failed(self, error: str, *, final: bool = False) -> dict[str, Any]:
         """Return the report of a failure, and tell the log of it."""
         line = failure.first_line(error)
-        log.warning("task.failed task=%s job=%s error=%r", self.id, self.job_name, line)
+        log.warning(
+            "task.failed task=%s job=%s attempt=%s seconds=%.2f error=%r",
+            *(self.id, self.job_name, self.attempt, time.monotonic() - self._began_at, line),
+        )
         changes = {"status": "failed", "error": failure.cut(error)}
         return {**changes, "final": True} if final else changes
 
-    def _end(self, **changes: Any) -> None:
-        if self._try_to_report(**changes):
+    def _end(self, **changes: Any) -> Json | None:
+        answer = self._try_to_report(**changes)
+        if answer is not None:
             self._bound().holds.drop(self._held())
+        return answer
 
-    def _try_to_report(self, **changes: Any) -> bool:
+    def _try_to_report(self, **changes: Any) -> Json | None:
         try:
-            self._report(REPORT, **changes)
+            return self._report(REPORT, **changes)
         except (Conflict, NotFound, Forbidden) as refusal:
-            log.warning(
-                "report.refused task=%s status=%s reason=%r",
-                *(self.id, changes["status"], str(refusal)),
-            )
-            self._held().cancelled = True
+            self._tell_refusal("report.refused", changes, refusal)
+            self._held().cancel()
             self._bound().holds.drop(self._held())
         except Unauthorized as refusal:
-            log.warning(
-                "token.refused task=%s status=%s reason=%r next=%r",
-                *(
-                    self.id,
-                    changes["status"],
-                    str(refusal),
-                    connection.on_refusal(self._bound().connection),
-                ),
-            )
+            advice = connection.on_refusal(self._bound().connection)
+            self._tell_refusal("token.refused", changes, refusal, f" next={advice!r}")
             self._let_go()
         except JobroomError as trouble:
             if "result" in changes and isinstance(trouble, InvalidInput | PayloadTooLarge):
                 raise
-            log.warning(
-                "report.given_up task=%s status=%s reason=%r",
-                *(self.id, changes["status"], str(trouble)),
-            )
+            self._tell_refusal("report.given_up", changes, trouble)
             self._let_go()
-        else:
-            return True
-        return False
+        return None
+
+    def _tell_refusal(self, event: str, changes: Json, why: JobroomError, more: str = "") -> None:
+        said = (event, self.id, changes["status"], str(why), more)
+        log.warning("%s task=%s status=%s reason=%r%s", *said)
 
     def _let_go(self) -> None:
         self._bound().holds.drop(self._held())
@@ -288,10 +341,10 @@ class ClaimedTask(BaseModel):
         return answer
 
     def _report(self, patience: Patience = REPORT, **changes: Any) -> Json:
-        changes |= self._held().fence
         if patience is REPORT:
             patience = replace(REPORT, pause=self._bound().ending.pause)
-        return self._bound().api.report(self.id, changes, patience=patience)
+        changes |= self._held().fence
+        return self._sender.send(self._bound(), self.id, changes, patience)
 
     def _bound(self) -> ProcessWorker:
         if self._worker is None:

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import itertools
-import json
+import math
 import random
 import time
-import urllib.request
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
-from jobroom.client import connection, problems, result, tries
+from jobroom.client import problems, tries, where
+from jobroom.client.call import Call, Json, encode, object_call
+from jobroom.client.drive import Driver
+from jobroom.client.flow import Exchange, Flow, exchange, identify, pause
 from jobroom.client.spell import Troubles
 from jobroom.client.tries import Kind, NotNow
 from jobroom.errors import ConfigurationError, JobroomError
 
-Json = dict[str, Any]
+__all__ = ["CALL", "ONCE", "Json", "Patience", "Transport", "delay_before", "encode"]
+
+T = TypeVar("T")
 
 FIRST_DELAY_SECONDS = 0.1
 LONGEST_DELAY_SECONDS = 10.0
 CONNECT_SECONDS = 10.0
+LAST_ANSWER_SECONDS = 1.0
+"""What an answer may take at the end of the caller's time."""
 TOKEN_EVENTS = {Kind.REFUSED: "token.refused", Kind.TOKENLESS: "token.unavailable"}
 
 
@@ -41,7 +46,8 @@ class Patience:
     an internal error of the server is borne; if that is any time at all, pages that somebody else
     answers with are borne like an outage. ``refused_seconds`` is how long a token is refused
     before that is an error, where another token may come. ``longest_delay`` bounds the pause
-    between two tries, unless the server asks for a longer one.
+    between two tries, unless the server asks for a longer one. ``ends_at`` is a moment of the
+    monotonic clock after which nothing is tried, and no try goes on for long.
     """
 
     seconds: float
@@ -50,6 +56,13 @@ class Patience:
     outlive_seconds: float = 0.0
     refused_seconds: float = 0.0
     longest_delay: float = LONGEST_DELAY_SECONDS
+    ends_at: float = math.inf
+
+    @property
+    def timeout_now(self) -> float:
+        """How long a try may take that begins now."""
+        left = max(0.0, self.ends_at - time.monotonic())
+        return min(self.timeout, left + LAST_ANSWER_SECONDS)
 
     def for_kind(self, kind: Kind) -> float:
         """Return how long this kind of trouble is borne."""
@@ -74,24 +87,19 @@ def delay_before(retry: int, longest_delay: float = LONGEST_DELAY_SECONDS) -> fl
     return longest * random.uniform(0.5, 1.0)  # noqa: S311  # jitter, no secret
 
 
-def encode(body: Mapping[str, Any]) -> bytes:
-    """Return the body as JSON; raises ``NotJson`` for what JSON cannot carry."""
-    try:
-        text = json.dumps(body, allow_nan=False, separators=(",", ":"))
-    except Exception as failure:  # a user's types may raise anything
-        why = result.why_not(body, failure)
-        raise problems.NotJson(f"This cannot be sent as JSON: {why}.") from failure
-    return text.encode()
-
-
 class Transport:
-    """Sends requests for one ``ApiManager``; safe to use from several threads."""
+    """Asks for one ``ApiManager``; the rules of repeating, whoever carries out their steps."""
 
-    def __init__(self, api: connection.ApiManager) -> None:
+    def __init__(self, api: Any) -> None:
         self.api = api
-        troubles = getattr(api, "troubles", None)
-        self._troubles = troubles if isinstance(troubles, Troubles) else Troubles()
+        self._own_troubles = Troubles()
         self._had_token = False
+
+    @property
+    def _troubles(self) -> Troubles:
+        # A connection knows them over all that use it, and begins anew in a child process.
+        troubles = getattr(self.api, "troubles", None)
+        return troubles if isinstance(troubles, Troubles) else self._own_troubles
 
     @property
     def is_away(self) -> bool:
@@ -114,22 +122,27 @@ class Transport:
         ``repeatable`` False repeats only what the server certainly did not take. ``expect`` is a
         member that the object has; one without it is somebody else's.
         """
-        content = None if body is None else encode(body)
-        call = _Call(
-            *(method, path, content, _headers_of(content, headers)),
-            expect=expect,
+        call = object_call(
+            *(method, path),
+            body=body,
+            headers=headers,
             repeatable=repeatable,
+            expect=expect,
         )
+        return Driver(self.api).run(self.ask(call, patience=patience))
+
+    def ask(self, call: Call[T], *, patience: Patience = CALL) -> Flow[T]:
+        """Return what the call's answer is read into; raises what it stands for otherwise."""
         try:
-            return self._persist(call, patience)
+            return (yield from self._persist(call, patience))
         finally:
             self._troubles.forget(call)
 
-    def _persist(self, call: _Call, patience: Patience) -> Json:
+    def _persist(self, call: Call[T], patience: Patience) -> Flow[T]:
         first: dict[Kind, float] = {}
         for retry in itertools.count():
             asked_at = time.monotonic()
-            found = self._try(call, patience.timeout)
+            found = yield from self._try(call, patience.timeout_now)
             if not isinstance(found, NotNow):
                 self._troubles.good(call, asked_at=asked_at)
                 if isinstance(found, JobroomError):
@@ -142,8 +155,9 @@ class Transport:
             delay = max(delay_before(retry, patience.longest_delay), found.retry_after)
             until = first.setdefault(found.kind, asked_at) + seconds
             # The first repeat is free: one slow try must not use up all patience.
-            late = retry > 0 and time.monotonic() + delay > until
-            if seconds <= 0 or late or not patience.pause(delay):
+            again_at = time.monotonic() + delay
+            late = again_at > patience.ends_at or (retry > 0 and again_at > until)
+            if seconds <= 0 or late or not (yield from pause(delay, patience.pause)):
                 raise found.error
         raise AssertionError  # count() does not end
 
@@ -155,7 +169,9 @@ class Transport:
             return 0.0
         return patience.for_kind(found.kind)
 
-    def _tell(self, call: _Call, found: NotNow, *, retry: int, once: bool, asked_at: float) -> None:
+    def _tell(
+        self, call: Call[T], found: NotNow, *, retry: int, once: bool, asked_at: float
+    ) -> None:
         outage, token = self._troubles.outage, self._troubles.token
         if found.there:
             outage.good(call, asked_at=asked_at)
@@ -163,106 +179,57 @@ class Transport:
         news = retry > 0 or (once and not (found.dropped and not outage.doubt()))
         if not news or found.kind is Kind.BUSY:
             return
-        spell, event = (
-            (token, TOKEN_EVENTS[found.kind])
-            if found.kind in TOKEN_EVENTS
-            else (outage, "server.away")
-        )
-        proxy = _proxy_of(self.api) if spell is outage else None
-        where = f"{self._where} proxy={proxy}" if proxy else self._where
-        spell.met(call, event, where=where, reason=found.reason, asked_at=asked_at)
+        if found.kind in TOKEN_EVENTS:
+            spell, event, place = token, TOKEN_EVENTS[found.kind], where.server_of(self.api)
+        else:
+            spell, event, place = outage, "server.away", where.server_and_proxy_of(self.api)
+        spell.met(call, event, where=place, reason=found.reason, asked_at=asked_at)
 
-    @property
-    def _where(self) -> str:
-        return _without_secrets(self.api.base_url)
-
-    def _try(self, call: _Call, timeout: float) -> Json | JobroomError | NotNow:
+    def _try(self, call: Call[T], timeout: float) -> Flow[T | JobroomError | NotNow]:
         try:
-            return self._exchange(call, timeout)
+            return (yield from self._exchange(call, timeout))
         except (
             *(httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL),
             UnicodeError,  # a host name that cannot be asked for
         ) as failure:
             # The text of the failure may hold a header, and so the token.
             raise ConfigurationError(
-                f"No request can be made to {self._where} ({type(failure).__name__}): "
-                "check the address and the token."
+                f"No request can be made to {where.server_of(self.api)}"
+                f" ({type(failure).__name__}): check the address and the token."
             ) from None
         except (httpx.TransportError, httpx.DecodingError) as failure:
-            return tries.unanswered(failure, self._where)
+            return tries.unanswered(failure, where.server_of(self.api))
 
-    def _exchange(self, call: _Call, timeout: float) -> Json | JobroomError | NotNow:
-        identity = self._identity()
+    def _exchange(self, call: Call[T], timeout: float) -> Flow[T | JobroomError | NotNow]:
+        identity = yield from self._identity()
         if isinstance(identity, NotNow):
             return identity
-        response = self._request(call, identity, timeout)
-        found = problems.read(response, expect=call.expect)
+        response = yield from _send(call, identity, timeout)
+        found = call.read(response)
         if isinstance(later := tries.answered(response, found), NotNow):
             if later.kind is not Kind.REFUSED:
                 return later
             # The token may have expired on its way: another one is worth another try.
-            renewed = self._identity()
+            renewed = yield from self._identity()
             if isinstance(renewed, NotNow) or renewed == identity:
                 return renewed if isinstance(renewed, NotNow) else later
-            response = self._request(call, renewed, timeout)
-            found = problems.read(response, expect=call.expect)
+            response = yield from _send(call, renewed, timeout)
+            found = call.read(response)
             return tries.answered(response, found) or found
         return found
 
-    def _identity(self) -> Mapping[str, str] | NotNow:
+    def _identity(self) -> Flow[Mapping[str, str] | NotNow]:
         try:
-            identity = self.api.get_headers()
+            identity = yield from identify()
         except Exception as failure:  # noqa: BLE001  # a user's callable may raise anything
             return tries.tokenless(failure)
         self._had_token = True
         return identity
 
-    def _request(self, call: _Call, identity: Mapping[str, str], timeout: float) -> httpx.Response:
-        http = self.api.http
-        if getattr(http, "is_closed", False):
-            raise problems.ConnectionClosed("The connection to the server was closed already.")
-        return http.request(
-            call.method,
-            f"{self.api.base_url.rstrip('/')}{call.path}",
-            content=call.content,
-            headers={**identity, **call.headers},
-            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
-        )
 
-
-@dataclass(frozen=True, eq=False)
-class _Call:
-    """What stays the same over all tries of one call, its ``X-Request-Id`` above all."""
-
-    method: str
-    path: str
-    content: bytes | None
-    headers: Mapping[str, str]
-    expect: str | None
-    repeatable: bool
-
-
-def _headers_of(content: bytes | None, more: Mapping[str, str] | None) -> dict[str, str]:
-    headers = {"X-Request-Id": str(uuid.uuid4()), **(more or {})}
-    return headers if content is None else {**headers, "Content-Type": "application/json"}
-
-
-def _proxy_of(api: connection.ApiManager) -> str | None:
-    """Return the proxy that the environment puts before the server, without its password."""
-    try:
-        url = httpx.URL(api.base_url)
-    except (httpx.InvalidURL, TypeError):
-        return None
-    if not getattr(api.http, "trust_env", False) or urllib.request.proxy_bypass(url.host):
-        return None
-    proxies = urllib.request.getproxies()
-    proxy = proxies.get(url.scheme) or proxies.get("all")
-    return _without_secrets(proxy if "://" in proxy else f"http://{proxy}") if proxy else None
-
-
-def _without_secrets(base_url: str) -> str:
-    try:
-        url = httpx.URL(base_url)
-    except (httpx.InvalidURL, TypeError):
-        return "?"
-    return f"{url.scheme}://{url.netloc.decode()}"
+def _send(call: Call[T], identity: Mapping[str, str], timeout: float) -> Flow[httpx.Response]:
+    step = Exchange(
+        *(call.method, call.path, call.content, call.all_headers(identity)),
+        timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
+    )
+    return exchange(step)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
-from typing import Any
 
 import httpx
 
@@ -68,10 +67,10 @@ def unanswered(failure: httpx.HTTPError, where: str) -> NotNow:
     )
 
 
-def answered(response: httpx.Response, found: dict[str, Any] | JobroomError) -> NotNow | None:
+def answered(response: httpx.Response, found: object) -> NotNow | None:
     """Return what an answer stands for that does not end the call; None for one that does."""
     status, own = response.status_code, problems.problem_of(response) is not None
-    if isinstance(found, dict):
+    if not isinstance(found, JobroomError):
         return None
     if isinstance(found, problems.UnexpectedAnswer):
         kind = Kind.BROKEN if own else Kind.FOREIGN

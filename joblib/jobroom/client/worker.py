@@ -78,6 +78,8 @@ class ProcessWorker:
         self._claimers: set[threading.Thread] = set()
         self._left = False
         self.ending = Ending()
+        self.answered_at: float | None = None
+        self.takes_logs = True
 
     @property
     def id(self) -> str | None:
@@ -147,6 +149,7 @@ class ProcessWorker:
         worker_id = str(answer["id"])
         self._instance = _Instance(worker_id)
         self._note_timeout(answer)
+        self.note_answer()
         return worker_id
 
     def _link_all(self, worker_id: str, patience: Patience) -> None:
@@ -171,23 +174,30 @@ class ProcessWorker:
 
     # Working
 
-    def claim(self, *, request_id: str, wait: int, patience: Patience) -> Json | None:
-        """Claim the next task, as a new worker if the server has forgotten this one."""
+    def claim(
+        self, *, request_id: str, wait: int, patience: Patience, limit: int = 1
+    ) -> list[Json]:
+        """Claim up to ``limit`` tasks, as a new worker if the server has forgotten this one."""
         self._mind_the_fork()
         for _ in range(ROUNDS):
             with self._lock:
                 worker_id = self._ensure(patience)
             self.start_beating()
             try:
-                task = self.api.claim(
-                    worker_id, request_id=request_id, wait=wait, patience=patience
+                tasks = self.api.claim(
+                    *(worker_id,),
+                    request_id=request_id,
+                    wait=wait,
+                    limit=limit,
+                    patience=patience,
                 )
             except WorkerNotFound:
                 self.replace(worker_id)
                 continue
-            if task is not None:
+            self.note_answer()
+            for task in tasks:
                 task.setdefault("worker_id", worker_id)
-            return task
+            return tasks
         raise WorkerNotFound(FORGETFUL)
 
     def beat(self) -> bool:
@@ -202,6 +212,7 @@ class ProcessWorker:
             return self._come_back(worker_id, patience)
         except (*problems.ELSEWHERE, problems.Barred, Unauthorized):
             return False  # the transport tells of it
+        self.note_answer()
         self._note_timeout(answer)
         self.holds.cancel(answer.get("cancel") or ())
         return True
@@ -242,6 +253,16 @@ class ProcessWorker:
                 log.warning("worker.lost worker=%s next=%r", worker_id, "a new worker takes over")
             self._instance = _Instance(timeout_seconds=self._instance.timeout_seconds)
         self.holds.lose(worker_id)
+
+    def note_answer(self) -> None:
+        """Remember when the server was last heard of."""
+        self.answered_at = time.monotonic()
+
+    def note_refused_log(self, refusal: JobroomError) -> None:
+        """Send no more logs to a server that does not know what they are."""
+        if self.takes_logs and any("log" in fault.pointer for fault in refusal.errors):
+            self.takes_logs = False
+            log.warning("log.not_taken reason=%r", "the server keeps no logs of tasks; upgrade it")
 
     def note_claimer(self, thread: threading.Thread) -> None:
         """Remember a running thread that claims, so that leaving can wait for its end."""

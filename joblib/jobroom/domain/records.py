@@ -146,6 +146,15 @@ class Change(NamedTuple):
     version: int
 
 
+class Logged(NamedTuple):
+    """A task to whose log something was appended; the row itself is as it was."""
+
+    id: str
+    version: int
+    attempt: int
+    upto: int
+
+
 class TaskView(NamedTuple):
     """A task as a reader sees it: the row and what is computed beside it.
 
@@ -184,6 +193,31 @@ class JobView(NamedTuple):
     last_seen: int | None
 
 
+class Schedule(NamedTuple):
+    """A task that is submitted again and again. ``task`` is JSON: the parts of a submission."""
+
+    seq: int
+    id: str
+    room_id: str
+    name: str
+    job_seq: int
+    created_by_id: str
+    task: str
+    cron: str | None
+    every_seconds: float | None
+    timezone: str
+    catch_up: str
+    paused: int
+    start_at: int | None
+    end_at: int | None
+    created_at: int
+    next_at: int | None
+    last_at: int | None
+    last_task_id: str | None
+    last_error: str | None
+    version: int
+
+
 class SweepReport(NamedTuple):
     """What one sweep did, as committed counts; ``judged`` False after an outage (no one failed)."""
 
@@ -196,3 +230,4 @@ class SweepReport(NamedTuple):
     hidden_jobs: int = 0
     stuck_tasks: int = 0
     removed_tasks: int = 0
+    fired_schedules: int = 0

@@ -25,7 +25,7 @@ FRAME_BYTES = 40 * 1024
 async def register_job(call: Call) -> Reply:
     """Make a job known and link the caller's worker."""
     body = await call.body(wire.RegisterJob, limit=call.door.settings.max_body_bytes)
-    schema = call.raw("schema") or "{}"
+    schema = call.raw("schema") or call.raw("schema_") or "{}"
     _check_can_be_shown(call, schema)
     if len(schema) > LARGE_SCHEMA:
         await to_thread.run_sync(lambda: payloads.check_schema(body.job_schema, at="/schema"))

@@ -18,6 +18,7 @@ def _of_task(task_id: str) -> tuple[Link, ...]:
         Link("ReportOnTask", "update_task", "Report on it, as the one who holds it.", named),
         Link("CancelTask", "update_task", "Call it off.", named, {"status": "cancelled"}),
         Link("ShowGraph", "get_graph", "See what it waits for, and what waits for it.", named),
+        Link("ReadLog", "get_log", "Read what it has written while it ran.", named),
     )
 
 
@@ -49,6 +50,18 @@ OF_A_REPORT = _after_the_end(_ID)
 OF_A_TASK = (*_of_task(_ID)[1:], *_after_the_end(_ID))
 OF_A_RETRY = _of_task(_ID)
 OF_A_GRAPH = _next_page("get_graph", task_id="$request.path.task_id")
+OF_A_LOG = (
+    Link(
+        "NextPart",
+        "get_log",
+        "What comes behind this part, unless it was the last.",
+        {
+            "task_id": "$request.path.task_id",
+            "attempt": "$response.body#/attempt",
+            "offset": "$response.body#/next_offset",
+        },
+    ),
+)
 OF_A_NEW_WORKER = (
     Link("Heartbeat", "heartbeat", "Keep it alive.", {"worker_id": _ID}),
     Link("RegisterJob", "register_job", "Say what it can do; name it as worker_id.", {}),
@@ -62,6 +75,23 @@ OF_A_JOB = (
 )
 OF_WORKERS = _next_page("list_workers")
 OF_ROOM_WORKERS = _next_page("list_room_workers", **_IN_ROOM)
+OF_ROOMS = _next_page("list_rooms")
+OF_ROOM = (
+    Link("ListTasks", "list_tasks", "See the room's tasks.", _IN_ROOM),
+    Link("ListJobs", "list_jobs", "See the room's jobs.", _IN_ROOM),
+)
 OF_JOBS = _next_page("list_jobs", **_IN_ROOM)
+OF_SCHEDULES = _next_page("list_schedules", **_IN_ROOM)
+_SCHEDULE = {"room_id": "$response.body#/room_id", "schedule_name": "$response.body#/name"}
+OF_A_SCHEDULE = (
+    Link("ShowSchedule", "get_schedule", "See when it fires next.", _SCHEDULE),
+    Link("RemoveSchedule", "delete_schedule", "Take it away.", _SCHEDULE),
+    Link(
+        "ShowLastTask",
+        "get_task",
+        "See the newest of its tasks.",
+        {"task_id": "$response.body#/last_task_id"},
+    ),
+)
 OF_JOB_TASKS = _next_page("list_job_tasks", **_OF_JOB)
 OF_TASKS = _next_page("list_tasks", **_IN_ROOM)

@@ -29,6 +29,7 @@ _PATH_PARAMETERS: dict[str, tuple[str, Document]] = {
     "room_id": ("The room; @global is the one that all see.", _TEXT),
     "full_name": ("The job's full name, room:category:name.", _TEXT),
     "task_id": ("The task's id.", _UUID),
+    "schedule_name": ("The schedule's name.", _TEXT),
     "worker_id": ("The worker's id.", _TEXT),
     "slug": ("The last part of a problem's type.", {"enum": sorted(PROBLEMS)}),
 }

@@ -53,6 +53,7 @@ _EXAMPLES = {
     "full_name": "lab:modifiers:Rotate",
     "task_id": "01890a5d-ac96-774b-bcce-b302099a8057",
     "worker_id": "$WORKER_ID",
+    "schedule_name": "nightly",
     "slug": "job-not-found",
 }
 _METHODS = ("get", "put", "post", "patch", "delete")

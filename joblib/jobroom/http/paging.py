@@ -50,7 +50,14 @@ FILTERS = (
     Query("created_by_id", "Only tasks of this identity."),
 )
 
-KINDS: dict[str, type] = {"tasks": int, "jobs": int, "workers": str, "graph": int}
+KINDS: dict[str, type] = {
+    "tasks": int,
+    "jobs": int,
+    "workers": str,
+    "graph": int,
+    "rooms": str,
+    "schedules": str,
+}
 """The lists, each with what its cursors go by."""
 
 
@@ -104,6 +111,11 @@ def _whole(call: Call, name: str, default: int, largest: int) -> int:
     ):
         raise _refused(name, f"must be a whole number from 0 to {largest}")
     return int(text)
+
+
+def number(call: Call, name: str, *, default: int, largest: int) -> int:
+    """A query parameter that is a whole number up to ``largest``."""
+    return _whole(call, name, default, largest)
 
 
 def page(call: Call, kind: str) -> Page:

@@ -18,7 +18,7 @@ from jobroom.errors import (
     StoreUnavailable,
     ValidationFailed,
 )
-from jobroom.http import fitting, longpoll, paging, ranges, render
+from jobroom.http import fitting, longpoll, paging, ranges, render, tasklogs
 from jobroom.http.exchange import Call, Reply, reply
 from jobroom.service import access, claiming, reading, registration, reporting, retrying, submission
 from jobroom.service import workers as crew
@@ -235,13 +235,18 @@ async def report(call: Call) -> Reply:
         claim_next=body.claim_next,
         final=body.final,
         most_bytes=call.most_answer_bytes,
+        log=body.log,
+        log_offset=body.log_offset,
     )
     done: reporting.Reported = await call.run(
         reporting.report, caller=call.caller, task_id=task_id, report=said
     )
+    if done.log_bytes is not None:
+        return tasklogs.reported(call, done, claims=body.claim_next)
     if body.claim_next:
         document = render.report_document(done.view, done.next_task)
-        return fitting.fitting_reply(call, document, partial(fitting.report, *done))
+        shorter = partial(fitting.report, done.view, done.next_task)
+        return fitting.fitting_reply(call, document, shorter)
     return _shown(call, done.view)
 
 

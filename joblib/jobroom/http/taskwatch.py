@@ -6,6 +6,8 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jobroom.domain.records import Logged
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 UNREAD = -1
 """Before the first version of a row."""
+Place = tuple[int, int]
+"""How far a task's log reaches: its newest attempt, and the bytes of that."""
 
 
 class TaskWatch:
@@ -43,11 +47,14 @@ class TaskWatch:
         finally:
             self._leave(waiting)
 
-    def tell(self, changed: Sequence[Task | Change]) -> None:
+    def tell(self, changed: Sequence[Task | Change | Logged]) -> None:
         """Called on a lane's thread after a commit."""
         news = {task.id: task.version for task in changed if task.id in self._waiting}
         if news and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._hear, news)
+            logs = [task for task in changed if type(task) is Logged and task.id in news]
+            if logs:
+                self._loop.call_soon_threadsafe(self._hear_logs, logs)
 
     def saw(self, task_id: str, version: int) -> None:
         """One waiter has read this version: it is news to those who have read an older one."""
@@ -60,6 +67,11 @@ class TaskWatch:
         for task_id, version in news.items():
             for waiting in self._waiting.get(task_id, ()):
                 waiting.hear(version)
+
+    def _hear_logs(self, logs: list[Logged]) -> None:
+        for log in logs:
+            for waiting in self._waiting.get(log.id, ()):
+                waiting.hear_log((log.attempt, log.upto))
 
     def _leave(self, waiting: Waiting) -> None:
         others = self._waiting.get(waiting.task_id, set())
@@ -81,17 +93,34 @@ class Waiting:
         self.task_id = task_id
         self._read = UNREAD
         self._newest = UNREAD
+        self._log_read: Place | None = None
+        self._log_newest: Place = (0, 0)
         self.changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def hear(self, version: int) -> None:
         """There is this version."""
         self._newest = max(self._newest, version)
-        if self._newest > self._read and not self.changed.done():
+        if self._has_news() and not self.changed.done():
             self.changed.set_result(None)
 
-    def saw(self, version: int) -> None:
-        """This version has been read: wait for a newer one."""
-        self._read = version
-        if self.changed.done() and self._newest <= version:
+    def hear_log(self, place: Place) -> None:
+        """The log reaches so far, which is news to who follows it."""
+        self._log_newest = max(self._log_newest, place)
+        if self._has_news() and not self.changed.done():
+            self.changed.set_result(None)
+
+    def saw(self, version: int, *, log: Place | None = None) -> None:
+        """This version has been read: wait for a newer one.
+
+        ``log``: its log was read up to there, and what comes behind is news as well.
+        """
+        self._read, self._log_read = version, log
+        if self.changed.done() and not self._has_news():
             self.changed = asyncio.get_running_loop().create_future()
+        elif self._has_news() and not self.changed.done():
+            self.changed.set_result(None)  # what was told during the read of who begins to follow
         self._watch.saw(self.task_id, version)
+
+    def _has_news(self) -> bool:
+        is_logged = self._log_read is not None and self._log_newest > self._log_read
+        return self._newest > self._read or is_logged

@@ -20,7 +20,7 @@ from jobroom.store.remote_lane import RemoteLane
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jobroom.domain.records import Change, Task
+    from jobroom.domain.records import Change, Logged, Task
     from jobroom.service.use_case import UseCase
     from jobroom.settings import JobLibSettings
     from jobroom.store.transaction import Transaction
@@ -37,7 +37,7 @@ class Listener(Protocol):
     known: dict[str, int]
     """The tasks waited for, with the row version seen last."""
 
-    def tell(self, changed: Sequence[Task | Change]) -> None:
+    def tell(self, changed: Sequence[Task | Change | Logged]) -> None:
         """Called on a lane's thread, after a commit, with the tasks that it changed."""
 
 

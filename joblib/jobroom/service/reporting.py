@@ -6,6 +6,7 @@ say why: not to be seen (404), a repeat of what is stored (200), not yours (403)
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from jobroom.domain import sizes
@@ -19,7 +20,7 @@ from jobroom.errors import (
     JobroomError,
     ValidationFailed,
 )
-from jobroom.service import access, claiming
+from jobroom.service import access, claiming, logging_tasks
 from jobroom.service.use_case import writes
 from jobroom.store import jobs, notices, reports, tasks, workers
 from jobroom.store.lane import Refused
@@ -33,7 +34,8 @@ class Report(NamedTuple):
     """What a report says. ``result`` is JSON text; ``status`` None is progress alone.
 
     ``attempt`` is the fence and ``worker_id`` the holder, each checked where it was sent.
-    ``most_bytes`` is how long the answer may be in which the next task comes.
+    ``most_bytes`` is how long the answer may be in which the next task comes. ``log`` is text for
+    the task's log, and ``log_offset`` where in it that begins; ``entry`` is what becomes of it.
     """
 
     status: str | None = None
@@ -46,13 +48,20 @@ class Report(NamedTuple):
     claim_next: bool = False
     final: bool = False
     most_bytes: int | None = None
+    log: str | None = None
+    log_offset: int | None = None
+    entry: logging_tasks.Entry | None = None
 
 
 class Reported(NamedTuple):
-    """The task after the report, and the next one where ``claim_next`` asked for it."""
+    """The task after the report, and the next one where ``claim_next`` asked for it.
+
+    ``log_bytes`` is how far the log of the attempt reaches, where a text for it came.
+    """
 
     view: TaskView
     next_task: TaskView | None = None
+    log_bytes: int | None = None
 
 
 @writes
@@ -63,22 +72,31 @@ def report(tx: Transaction, *, caller: Caller, task_id: str, report: Report) -> 
     asks for a move that there is not; nothing is changed then but the notice it answers.
     """
     _check_sense(report)
+    if report.log is not None:
+        said = logging_tasks.entry(tx, report.log, report.log_offset)
+        report = report._replace(entry=said)
     done = None
     if report.status != TaskStatus.PENDING:
         done = _try(tx, caller, task_id, report, is_admin=False)
     if done is not None:
         worker_id = done.task.worker_id
     elif report.claim_next and (again := _handed_on(tx, caller, task_id, report)):
-        return again
+        reach = logging_tasks.reach_of(tx, task_id, report.entry, attempt=report.attempt)
+        return again._replace(log_bytes=reach)
     else:
         done, worker_id = _answer_other(tx, caller, task_id, report)
         if worker_id is not None and report.status != TaskStatus.CANCELLED:
             workers.speaking(tx, worker_id=worker_id, identity=caller.identity)
+    log_bytes = None
+    if report.entry is not None:
+        kind = {"is_cancelled": report.status == TaskStatus.CANCELLED}
+        is_new = _has_just_changed(tx, done)
+        log_bytes = logging_tasks.finish(tx, caller, done, report.entry, is_new=is_new, **kind)
     if done.task.status in HELD:
         done = claiming.leased(tx, done)
     if report.claim_next:
-        return _with_next(tx, caller, done, worker_id, report)
-    return Reported(done)
+        return _with_next(tx, caller, done, worker_id, report)._replace(log_bytes=log_bytes)
+    return Reported(done, log_bytes=log_bytes)
 
 
 def _check_sense(report: Report) -> None:
@@ -106,7 +124,12 @@ def _try(
     statement = _STATEMENTS.get(report.status)
     if statement is None:
         return None
-    said = reports.report(
+    take = reports.report
+    if report.entry is not None and report.status != TaskStatus.CANCELLED:
+        take = partial(logging_tasks.take, said=report.entry)
+        if (report.status, report.progress, report.message) == (None, None, None):
+            statement = logging_tasks.LOG_ALONE
+    said = take(
         tx,
         statement,
         key=task_id,

@@ -12,7 +12,7 @@ from jobroom.domain import damage
 from jobroom.domain.graph import why_failed
 from jobroom.domain.lifecycle import TERMINAL, TaskStatus
 from jobroom.domain.records import MICROSECONDS, NOTICE_LIFE, SweepReport, Worker
-from jobroom.service import claiming, losing
+from jobroom.service import claiming, firing, losing
 from jobroom.service.use_case import UseCase, writes
 from jobroom.service.workers import alive_after
 from jobroom.store import edges, jobs, notices, overdue, reports, state, stuck, workers
@@ -246,6 +246,12 @@ def remove_old(tx: Transaction) -> SweepReport:
     return SweepReport(removed_tasks=removed)
 
 
+@_tidies
+def fire_schedules(tx: Transaction) -> SweepReport:
+    """(7) Schedules whose time has come: what they say is submitted."""
+    return SweepReport(fired_schedules=firing.fire_due(tx))
+
+
 @writes
 def finish_sweep(tx: Transaction) -> None:
     """Remember that a sweep came to its end; an outage just before it is one all the same."""
@@ -264,6 +270,7 @@ TIDYING: tuple[UseCase[[], SweepReport], ...] = (
     hide_orphans,
     settle_stuck,
     remove_old,
+    fire_schedules,
 )
 
 

@@ -18,6 +18,8 @@ from jobroom.store.schema import job, task
 from jobroom.store.statement import Statement, literal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy import CTE, ColumnElement, Select
     from sqlalchemy.sql.expression import ScalarSelect
 
@@ -53,7 +55,9 @@ class Totals(NamedTuple):
     held: int
 
 
-class _Key(NamedTuple):
+class Key(NamedTuple):
+    """A pair of job and room."""
+
     job_seq: int
     room_id: str
     job_name: str
@@ -132,7 +136,7 @@ def _is_pair(at: CTE) -> tuple[ColumnElement[bool], ...]:
 _KEYS = Statement(_keys)
 
 
-def _measured(at: CTE) -> ScalarSelect[str]:
+def measured(at: CTE) -> ScalarSelect[str]:
     """Of the first tasks of a pair: how many, how many of them are ready, the oldest that is."""
     # Nothing behind the payload is read, which may be large.
     first = (
@@ -152,7 +156,7 @@ def _measured(at: CTE) -> ScalarSelect[str]:
     return select(json_row(*counts)).select_from(first).scalar_subquery()
 
 
-def _overdue(at: CTE) -> ScalarSelect[str]:
+def overdue(at: CTE) -> ScalarSelect[str]:
     """The task of a job whose time came first of those that no claim has looked at since."""
     return (
         select(json_row(_delayed.c.room_id, _delayed.c.run_at))
@@ -166,7 +170,7 @@ def _overdue(at: CTE) -> ScalarSelect[str]:
 
 def _measures() -> Select[Any]:
     at = _walk()
-    told = (cast(_measured(at), Text), cast(_overdue(at), Text))
+    told = (cast(measured(at), Text), cast(overdue(at), Text))
     return select(at.c.job_seq, at.c.room_id, *told).where(*_is_pair(at))
 
 
@@ -177,33 +181,41 @@ def read_groups(tx: Transaction, *, most: int = MOST_GROUPS) -> tuple[list[Group
     """What waits where, at most so many pairs; and whether there are more."""
     # A step for each job as well: where there are few rooms to a job, half of them.
     steps = 2 * (most + 1)
-    keys = [_Key(seq, room, name or "") for seq, room, name in tx.rows(_KEYS, steps=steps)]
+    keys = [Key(seq, room, name or "") for seq, room, name in tx.rows(_KEYS, steps=steps)]
     if not keys:
         return [], False
-    share = MOST_LOOKED_AT // len(keys)
-    limit = max(FEWEST_COUNTED, min(MOST_COUNTED, share))
+    limit = share_of(len(keys))
     measures = {tuple(row[:2]): row[2:] for row in tx.rows(_MEASURES, steps=steps, most=limit)}
     found = [(key, *measures[key[:2]]) for key in keys[:most] if key[:2] in measures]
-    counted = [(key, json.loads(measure), overdue) for key, measure, overdue in found]
+    return to_groups(tx, found), len(keys) > most
+
+
+def share_of(pairs: int) -> int:
+    """How many tasks are looked at for each of so many pairs."""
+    return max(FEWEST_COUNTED, min(MOST_COUNTED, MOST_LOOKED_AT // max(1, pairs)))
+
+
+def to_groups(tx: Transaction, found: Sequence[tuple[Key, str, str | None]]) -> list[Group]:
+    """What is told of each pair by ``measured`` and ``overdue``."""
+    counted = [(key, json.loads(measure), late) for key, measure, late in found]
     since = _since(tx, [oldest for _, (_, _, oldest), _ in counted if oldest is not None])
-    groups = [
+    return [
         Group(
             key.room_id,
             key.job_name,
             ready,
             count - ready,
-            _earlier(since.get(oldest), _time_of(overdue, key.room_id)),
+            _earlier(since.get(oldest), _time_of(late, key.room_id)),
         )
-        for key, (count, ready, oldest), overdue in counted
+        for key, (count, ready, oldest), late in counted
     ]
-    return groups, len(keys) > most
 
 
-def _time_of(overdue: str | None, room_id: str) -> int | None:
+def _time_of(late: str | None, room_id: str) -> int | None:
     """When the time of the job's overdue task came, if it is of this room."""
-    if overdue is None:
+    if late is None:
         return None
-    room, run_at = json.loads(overdue)
+    room, run_at = json.loads(late)
     return int(run_at) if room == room_id else None
 
 

@@ -126,10 +126,17 @@ class RemoteTransaction(Transaction):
         return answers[-1].rows
 
     def together(
-        self, *statements: Statement, locks: Sequence[Statement] = (), **params: Any
+        self,
+        *statements: Statement,
+        locks: Sequence[Statement] = (),
+        sparing: Sequence[Statement] = (),
+        **params: Any,
     ) -> list[list[Row]]:
         """Run statements in one round trip, all or none; see ``Transaction.together``."""
-        before = locks if self._database.skips_locked else ()
+        before = (
+            *(locks if self._database.skips_locked else ()),
+            *(sparing if self._database.spares else ()),
+        )
         steps = [self._step(each, params, writes=True) for each in (*before, *statements)]
         if self._is_open or self._pending:
             answers = self._send(steps)

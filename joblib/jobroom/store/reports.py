@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _IS_OF_CLIENTS = task.c.room_id != literal("@local")
 """Who made or holds a task of ``@local`` is a process, which a token may be spelled like."""
-_BY_HOLDER = (
+BY_HOLDER = (
     task.c.id == bindparam("key"),
     or_(bindparam("attempt_sent").is_(None), task.c.attempt == bindparam("attempt_sent")),
     or_(bindparam("worker_sent").is_(None), task.c.worker_id == bindparam("worker_sent")),
@@ -73,7 +73,7 @@ def _by_holder(condition: ColumnElement[bool], *, ends: bool = False, **values: 
     alone = (task.c.has_dependents == literal(0),) if ends else ()
 
     def done(heard: ColumnElement[Any], *guards: ColumnElement[bool]) -> ClauseElement:
-        change = update(task).where(*_BY_HOLDER, condition, *guards).values(**{**_TOLD, **values})
+        change = update(task).where(*BY_HOLDER, condition, *guards).values(**{**_TOLD, **values})
         return change.returning(*VIEW, heard, TIME)
 
     return Statement(
@@ -110,7 +110,7 @@ _has_no_more_attempts = or_(
 )
 COMPLETE = _by_holder(_is_running, ends=True, **_COMPLETED)
 FAIL_FOR_GOOD = _by_holder(_has_no_more_attempts, ends=True, **_FAILED)
-_SETTLED_BY = {
+SETTLED_BY = {
     COMPLETE: _by_holder(_is_running, **_COMPLETED),
     FAIL_FOR_GOOD: _by_holder(_has_no_more_attempts, **_FAILED),
 }
@@ -160,15 +160,15 @@ def report(
         edges.lock(tx)
         # What its worker must be told is kept together with it.
         done = changed_of_holder(tx, statement, alone=False, **params)
-    elif statement not in _SETTLED_BY:
+    elif statement not in SETTLED_BY:
         done = _by_who_is_heard(tx, statement, params)
     elif tx.commits_alone:
         done = _by_who_is_heard(tx, statement, params)
         if done is None:
-            return _end_with_dependents(tx, _SETTLED_BY[statement], params)
+            return _end_with_dependents(tx, SETTLED_BY[statement], params)
     else:
         edges.lock(tx)
-        done = _by_who_is_heard(tx, _SETTLED_BY[statement], params)
+        done = _by_who_is_heard(tx, SETTLED_BY[statement], params)
     if done is not None and done[0].task.completed_at is not None:
         _settle(tx, done[0].task)
     return done

@@ -18,6 +18,8 @@ JUDGE_AGAIN_AT = "judge_again_at"
 SWEPT_AT = "swept_at"
 STUCK_AFTER = "stuck_after"
 """The ``seq`` up to which the sweep has looked for blocked tasks that are stuck."""
+FIRED_AT = "fired_at"
+"""When schedules were last looked at: the clock may have been set back since."""
 COPY_NOT_FINISHED = "copy_not_finished"
 """There while a copy is being written here (``store.copying``)."""
 

@@ -9,7 +9,7 @@ from jobroom.store.statement import Statement
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jobroom.domain.records import Change, Task
+    from jobroom.domain.records import Change, Logged, Task
     from jobroom.settings import JobLibSettings
     from jobroom.store.dialect import LocalDatabase
     from jobroom.store.network import NetworkDatabase
@@ -69,7 +69,7 @@ class Transaction:
         self._offset = offset
         self._now: int | None = None
         self.settings = settings
-        self.changed: list[Task | Change] = []
+        self.changed: list[Task | Change | Logged] = []
         self.claimable: dict[int, None] = {}
         self.joined: list[tuple[str, int]] = []
         self.dirty = 0
@@ -145,6 +145,7 @@ class Transaction:
         self,
         *statements: Statement,
         locks: Sequence[Statement] = (),  # noqa: ARG002 - nobody else is at work here
+        sparing: Sequence[Statement] = (),  # noqa: ARG002 - of use across a network only
         **params: Any,
     ) -> list[list[Row]]:
         """Run statements one after the other, all or none, in one round trip; the rows of each.

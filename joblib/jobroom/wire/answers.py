@@ -102,6 +102,19 @@ class TaskReport(TaskBody):
     """A task after a report, and the worker's next one if it asked for it."""
 
     next_task: TaskBody | None = None
+    log_bytes: int | None = Field(
+        default=None, description="How far the attempt's log reaches; told where log was sent."
+    )
+
+
+class TaskLog(Answer):
+    """A part of what an attempt has written while it ran."""
+
+    attempt: int = Field(description="Whose log it is; 0 before the first claim.")
+    offset: int = Field(description="Where the text begins, in bytes of UTF-8.")
+    text: str
+    next_offset: int = Field(description="The offset to ask for next.")
+    ended: bool = Field(description="Nothing more will come: the attempt is over, this its end.")
 
 
 class ClaimBody(Answer):
@@ -269,6 +282,118 @@ class TaskGraph(PageBody):
     progress: GraphProgress = Field(description="Of the whole graph, not of this part.")
 
 
+class RoomBody(Answer):
+    """A room in a list; a count is null where the token may not see what was submitted there."""
+
+    room_id: str
+    jobs: int = Field(description="How many jobs of its own it lists.")
+    alive_workers: int = Field(description="How many live workers serve a job that it sees.")
+    blocked: int | None
+    pending: int | None
+    claimed: int | None
+    running: int | None
+    failed: int | None = Field(description="Of those that have not passed their retention.")
+    capped: list[TaskStatus] = Field(description="The statuses of which there are more than told.")
+
+
+class RoomPage(PageBody):
+    """A page of rooms."""
+
+    items: list[RoomBody]
+
+
+class StatusCounts(Answer):
+    """How many tasks are in each state; of those that ended, the ones not past their retention."""
+
+    blocked: int
+    pending: int
+    claimed: int
+    running: int
+    completed: int
+    failed: int
+    cancelled: int
+
+
+class JobStats(Answer):
+    """What a job has to do in a room."""
+
+    full_name: str
+    alive_workers: int
+    oldest_pending_seconds: float | None = Field(
+        description="For how long its oldest claimable task has waited; null if there is none."
+    )
+    tasks: StatusCounts
+    capped: list[TaskStatus] = Field(description="The statuses of which there are more than told.")
+
+
+class RoomStats(Answer):
+    """What goes on in a room."""
+
+    room_id: str
+    job_count: int = Field(description="How many jobs of its own it lists.")
+    alive_workers: int = Field(description="How many live workers serve a job that it sees.")
+    oldest_pending_seconds: float | None = Field(
+        description="For how long the oldest claimable task has waited; null if there is none."
+    )
+    tasks: StatusCounts = Field(description="Of the whole room, each counted to 10,000.")
+    capped: list[TaskStatus] = Field(description="The statuses of which there are more than told.")
+    jobs: list[JobStats] = Field(
+        description="Its own jobs, and those of @global that have tasks here."
+    )
+    jobs_left_out: bool = Field(description="Whether there are more jobs than told.")
+    counted_to: int = Field(description="How far the tasks of each job and status are counted.")
+
+
+class TaskWhy(Answer):
+    """Why a task is where it is."""
+
+    status: TaskStatus
+    reason: str = Field(description="One sentence that begins with the status.")
+
+
+class ScheduleBody(Answer):
+    """A schedule: a task that is submitted again and again."""
+
+    id: str
+    name: str
+    room_id: str
+    job: str = Field(description="Full name of its job; empty where that is gone.")
+    payload: dict[str, Any] | None = Field(
+        description="Null if left out: in lists over 4 KiB, and where it is too long to send."
+    )
+    cron: str | None
+    every_seconds: float | None
+    timezone: str
+    catch_up: Literal["one", "all", "skip"]
+    paused: bool
+    start_at: AwareDatetime | None
+    end_at: AwareDatetime | None
+    priority: int
+    max_attempts: int | None = Field(description="Null: the job's number.")
+    timeout_seconds: float | None = Field(description="Null: the job's figure.")
+    created_by_id: str = Field(description="Who is the creator of its tasks.")
+    created_at: AwareDatetime
+    next_at: AwareDatetime | None = Field(
+        description="When it fires next; null while it is paused, and after its end."
+    )
+    last_at: AwareDatetime | None = Field(description="When it has last submitted a task.")
+    last_task_id: str | None = Field(description="The newest of its tasks.")
+    last_error: str | None = Field(description="Why it submitted none the last time it was due.")
+    payload_bytes: int | None = Field(default=None, description="Size of a payload left out.")
+
+
+class ScheduleShown(ScheduleBody):
+    """A schedule with what comes next."""
+
+    upcoming: list[AwareDatetime] = Field(description="Its next times, up to five.")
+
+
+class SchedulePage(PageBody):
+    """A page of schedules, by name."""
+
+    items: list[ScheduleBody]
+
+
 class Me(Answer):
     """Who the token says the caller is."""
 
@@ -289,6 +414,7 @@ class SweepBody(Answer):
     hidden_jobs: int
     stuck_tasks: int
     removed_tasks: int
+    fired_schedules: int = Field(description="How many tasks schedules have submitted.")
 
 
 class HealthBody(Answer):

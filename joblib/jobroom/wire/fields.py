@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from jobroom.domain import names, timetext
+from jobroom.domain.logtext import LARGEST_OFFSET
 
 MAX_SECONDS = 10 * 366 * 24 * 3600
 MAX_INTEGER = 2**31 - 1
@@ -47,6 +48,7 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Priority = Annotated[int, Field(ge=-(2**31), le=MAX_INTEGER), BeforeValidator(_as_integer)]
 Attempts = Annotated[int, Field(ge=1, le=1000), BeforeValidator(_as_integer)]
 Attempt = Annotated[int, Field(ge=0, le=MAX_INTEGER), BeforeValidator(_as_integer)]
+Offset = Annotated[int, Field(ge=0, le=LARGEST_OFFSET), BeforeValidator(_as_integer)]
 Limit = Annotated[int, Field(ge=1, le=100), BeforeValidator(_as_integer)]
 Microseconds = Annotated[
     int,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -19,6 +20,7 @@ from jobroom.domain.graph import Condition
 from jobroom.domain.lifecycle import TaskStatus
 from jobroom.wire.fields import (
     LONGEST_LABEL,
+    MAX_SECONDS,
     Attempt,
     Attempts,
     Delay,
@@ -26,6 +28,7 @@ from jobroom.wire.fields import (
     Limit,
     Microseconds,
     Name,
+    Offset,
     Priority,
     Seconds,
     Share,
@@ -91,8 +94,12 @@ class RegisterJob(Request):
     }
     category: Name = Field(description="One of the allowed categories.")
     name: Name = Field(description="The job's name, unique in its room and category.")
+    # The released clients of zndraw-joblib send their model's own name for it, schema_.
     job_schema: dict[str, Any] = Field(
-        default={}, alias="schema", description="JSON Schema (2020-12) that payloads must fit."
+        default={},
+        alias="schema",
+        validation_alias=AliasChoices("schema", "schema_"),
+        description="JSON Schema (2020-12) that payloads must fit.",
     )
     worker_id: WorkerId | None = Field(
         default=None, description="The worker to link; without it the caller's identity worker."
@@ -278,6 +285,57 @@ class SubmitTasks(Request):
     )
 
 
+class PutSchedule(Request):
+    """A task that is submitted again and again, by a calendar or at an interval."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "name": "nightly",
+        "job": "lab:modifiers:Rotate",
+        "payload": {"angle": 90},
+        "cron": "0 3 * * *",
+        "timezone": "Europe/Berlin",
+    }
+    name: Name = Field(description="The schedule's name, unique in its room.")
+    job: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
+        description="The job's full name, room:category:name."
+    )
+    payload: dict[str, Any] = Field(
+        default_factory=dict, description="The arguments of each of its tasks, up to 64 KiB."
+    )
+    cron: Label | None = Field(
+        default=None,
+        description="Minute, hour, day of the month, month, day of the week; or @daily and such.",
+    )
+    every_seconds: Annotated[float, Field(ge=1, le=MAX_SECONDS, allow_inf_nan=False)] | None = (
+        Field(default=None, description="The interval; either this or cron.")
+    )
+    timezone: Label = Field(default="UTC", description="The IANA name of the zone of cron.")
+    catch_up: Literal["one", "all", "skip"] = Field(
+        default="one",
+        description="What becomes of missed times: one task for all, one for each, or none.",
+    )
+    paused: bool = Field(default=False, description="Whether it is kept without firing.")
+    start_at: Microseconds | None = Field(
+        default=None, description="Not before this time (RFC 3339 with an offset)."
+    )
+    end_at: Microseconds | None = Field(
+        default=None, description="Not after this time (RFC 3339 with an offset)."
+    )
+    priority: Priority = Field(default=0, description="Higher is claimed first.")
+    max_attempts: Attempts | None = Field(
+        default=None, description="How often a task may start; without it the job's number."
+    )
+    timeout_seconds: Seconds | None = Field(
+        default=None, description="How long a task may run; without it the job's figure."
+    )
+
+    @model_validator(mode="after")
+    def _has_one_kind_of_times(self) -> Self:
+        if (self.cron is None) == (self.every_seconds is None):
+            raise ValueError("must have either cron or every_seconds")
+        return self
+
+
 class ClaimTasks(Request):
     """A worker asks for work."""
 
@@ -312,3 +370,8 @@ class UpdateTask(Request):
         default=False, description="Whether to claim and start the worker's next task as well."
     )
     final: bool = Field(default=False, description="Whether a failure uses up all attempts.")
+    log: str | None = Field(default=None, description="Text to append to the attempt's log.")
+    log_offset: Offset | None = Field(
+        default=None,
+        description="How many bytes of the attempt's log are known to be stored: where log begins.",
+    )

@@ -1,0 +1,1 @@
+"""The worker runtime: it finds a program's jobs, claims their tasks and runs them in slots."""

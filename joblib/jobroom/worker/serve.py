@@ -1,0 +1,85 @@
+"""A worker with its runners: what ``JobManager.serve`` and ``jobroom worker`` begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, cast
+
+from jobroom.client.task import ClaimedTask
+from jobroom.client.worker import ProcessWorker
+from jobroom.worker.functions import Isolation
+from jobroom.worker.runner import Runner
+from jobroom.worker.serving import Serving
+from jobroom.worker.threads import ThreadRunner
+
+
+class Runners:
+    """The runner of each job: the job's own kind, else the worker's; made when first needed."""
+
+    def __init__(self, worker: ProcessWorker, isolate: Isolation, vis: Any = None) -> None:
+        if isolate not in ("thread", "process"):
+            raise ValueError(f"isolate is 'thread' or 'process'; what was given is {isolate!r}.")
+        self._worker = worker
+        self._isolate = isolate
+        self._threads = ThreadRunner(worker.jobs, vis)
+        self._processes: Runner | None = None
+
+    def of(self, task: ClaimedTask) -> Runner:
+        """Return what runs this task."""
+        registration = self._worker.jobs.get(task.job_name)
+        own = None if registration is None else registration.isolate
+        return self._threads if (own or self._isolate) == "thread" else self.processes
+
+    @property
+    def processes(self) -> Runner:
+        """What runs tasks in processes of their own."""
+        if self._processes is None:
+            # Not imported by who needs no processes: it is not everywhere that there are any.
+            isolation = import_module("jobroom.worker.isolation")
+            self._processes = cast("Runner", isolation.ProcessRunner(self._worker.jobs))
+        return self._processes
+
+    def close(self) -> None:
+        """Stop whatever still runs."""
+        for runner in (self._threads, self._processes):
+            if runner is not None:
+                runner.close()
+
+
+def serving_of(
+    worker: ProcessWorker,
+    *,
+    slots: int = 1,
+    isolate: Isolation = "thread",
+    vis: Any = None,
+    until_empty: bool = False,
+    announce: Callable[[], None] = lambda: None,
+) -> Serving:
+    """Return what serves a worker's jobs, not begun yet."""
+    runners = Runners(worker, isolate, vis)
+    if any((one.isolate or isolate) == "process" for one in worker.jobs.values()):
+        _ = runners.processes  # made before there are threads
+    return Serving(
+        worker,
+        runners.of,
+        slots=slots,
+        until_empty=until_empty,
+        close=runners.close,
+        announce=announce,
+    )
+
+
+def serve(
+    worker: ProcessWorker,
+    *,
+    slots: int = 1,
+    isolate: Isolation = "thread",
+    vis: Any = None,
+    until_empty: bool = False,
+) -> None:
+    """Serve until it is told to stop; ``SystemExit`` where a second signal cut work short."""
+    serving = serving_of(worker, slots=slots, isolate=isolate, vis=vis, until_empty=until_empty)
+    code = serving.run()
+    if code:
+        raise SystemExit(code)
