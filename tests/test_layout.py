@@ -213,9 +213,3 @@ def test_no_file_names_a_place_on_somebodys_machine() -> None:
         if (found := place.search(path.read_text(errors="replace")))
     ]
     assert named == []
-
-
-def test_each_setting_is_in_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text()
-    rows = set(re.findall(r"^\| `([A-Z_]+)` \|", readme, flags=re.MULTILINE))
-    assert rows == {name.upper() for name in jobroom.JobLibSettings.model_fields}

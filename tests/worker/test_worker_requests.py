@@ -154,3 +154,15 @@ def test_a_running_task_shows_its_log_and_a_lost_answer_doubles_nothing(room, pr
     (room.folder / "go").touch()
     room.until_completed(task)
     assert room.log(task) == "one\ntwo\n"
+
+
+def test_sigterm_while_its_jobs_are_registered_signs_the_worker_off(room, proxy):
+    """The answer to the second registration is held back; the first job has its worker by then."""
+    proxy.stall(lambda text: text.startswith(b"PUT ") and b'"wait"' in text, times=1)
+    worker = room.start(room.written(ADD), url=proxy.url)
+    proxy.until_faults()
+    assert room.workers()
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 128 + signal.SIGTERM
+    assert not room.workers()
+    assert "Traceback" not in worker.output

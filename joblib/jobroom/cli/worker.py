@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -110,17 +113,33 @@ def _serve(jobs: list[Registration], *, isolate: Isolate, place: Place, **how: A
 
     with Connection(place.url, place.token) as connection:
         ours = ProcessWorker(connection)
-        for job in jobs:
-            ours.register(job)
-        banner = _banner(ours, place.url, isolate=isolate, slots=how["slots"])
-        serving = serving_of(
-            ours,
-            slots=how["slots"],
-            isolate=isolate.value,
-            until_empty=how["drain"],
-            announce=lambda: typer.echo(banner, err=True),
-        )
-        return serving.run()
+        with _leaving_at_sigterm(ours):
+            for job in jobs:
+                ours.register(job)
+            banner = _banner(ours, place.url, isolate=isolate, slots=how["slots"])
+            serving = serving_of(
+                ours,
+                slots=how["slots"],
+                isolate=isolate.value,
+                until_empty=how["drain"],
+                announce=lambda: typer.echo(banner, err=True),
+            )
+            return serving.run()
+
+
+@contextmanager
+def _leaving_at_sigterm(ours: ProcessWorker) -> Iterator[None]:
+    """Sign the worker off at a SIGTERM that comes before the serving has begun to mind it."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)  # as shells tell of a signal
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        ours.leave()
+        signal.signal(signal.SIGTERM, before)
 
 
 def _banner(ours: ProcessWorker, url: str, *, isolate: Isolate, slots: int) -> str:
