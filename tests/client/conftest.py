@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import httpx
 import pytest
+from colours import COLOURS
+from fake_queue import FakeQueue
 from fake_server import FakeServer
 
 from jobroom.client.connection import Connection
@@ -38,6 +40,29 @@ def connect(server):
 @pytest.fixture
 def jobs(connect):
     return connect()
+
+
+@pytest.fixture
+def queue():
+    """A server that works by itself, as a test tells it."""
+    with FakeQueue().running() as running:
+        yield running
+
+
+@pytest.fixture(params=COLOURS, ids=lambda colour: colour.name)
+def colour(request):
+    """Blocking, and asyncio: what a test says of one client holds for both."""
+    made = request.param()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(queue, colour):
+    made = colour.client(queue.url, "t", http=colour.http())
+    yield made
+    queue.calm()
+    made.close()
 
 
 class Vis:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import live_server
 import pytest
-from colours import COLOURS
 
 from jobroom import errors
 from jobroom.client import outcome
@@ -32,13 +31,6 @@ def rest(server):
     with server.client() as http:
         live_server.register(http)
         yield http
-
-
-@pytest.fixture(params=COLOURS, ids=lambda colour: colour.name)
-def colour(request):
-    made = request.param()
-    yield made
-    made.close()
 
 
 @pytest.fixture

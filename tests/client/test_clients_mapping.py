@@ -6,8 +6,7 @@ import itertools
 import threading
 
 import pytest
-from colours import COLOURS
-from fake_queue import JOB, FakeQueue
+from fake_queue import JOB
 from pydantic import BaseModel
 
 from jobroom import errors
@@ -22,27 +21,6 @@ class Doubled(BaseModel):
 @job(room="r1", name="Rotate")
 def double(n: int) -> Doubled:
     return Doubled(n=2 * n)
-
-
-@pytest.fixture
-def queue():
-    with FakeQueue().running() as running:
-        yield running
-
-
-@pytest.fixture(params=COLOURS, ids=lambda colour: colour.name)
-def colour(request):
-    made = request.param()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def client(queue, colour):
-    made = colour.client(queue.url, "t", http=colour.http())
-    yield made
-    queue.calm()
-    made.close()
 
 
 def numbers(many):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from colours import COLOURS
 
 from jobroom.client import profile
 from jobroom.errors import ConfigurationError
@@ -38,13 +37,6 @@ def file(home):
     found.write_text(KEPT)
     found.chmod(0o600)
     return found
-
-
-@pytest.fixture(params=COLOURS, ids=lambda colour: colour.name)
-def colour(request):
-    made = request.param()
-    yield made
-    made.close()
 
 
 @pytest.fixture

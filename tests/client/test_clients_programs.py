@@ -13,17 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import live_server
 import pytest
-from fake_queue import JOB, FakeQueue
+from fake_queue import JOB
 
 from jobroom import errors
 from jobroom.client.async_client import AsyncClient
 from jobroom.client.sync_client import Client
-
-
-@pytest.fixture
-def queue():
-    with FakeQueue().running() as running:
-        yield running
 
 
 def plain():

@@ -6,8 +6,7 @@ import pickle
 from datetime import UTC, date, datetime
 
 import pytest
-from colours import COLOURS
-from fake_queue import JOB, FakeQueue
+from fake_queue import JOB
 from pydantic import BaseModel
 
 from jobroom import errors
@@ -35,27 +34,6 @@ def rotate(angle: float, axis: str = "x") -> Rotated:
 @job(name="Count")
 def count(since: date) -> int:
     return since.year
-
-
-@pytest.fixture
-def queue():
-    with FakeQueue().running() as running:
-        yield running
-
-
-@pytest.fixture(params=COLOURS, ids=lambda colour: colour.name)
-def colour(request):
-    made = request.param()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def client(queue, colour):
-    made = colour.client(queue.url, "t", http=colour.http())
-    yield made
-    queue.calm()
-    made.close()
 
 
 def sent(queue):

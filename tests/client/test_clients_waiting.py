@@ -8,33 +8,11 @@ import time
 
 import httpx
 import pytest
-from colours import COLOURS
-from fake_queue import JOB, FakeQueue
+from fake_queue import JOB
 
 from jobroom import errors
 from jobroom.client import outcome, waiting
 from jobroom.client.watching import Progress
-
-
-@pytest.fixture
-def queue():
-    with FakeQueue().running() as running:
-        yield running
-
-
-@pytest.fixture(params=COLOURS, ids=lambda colour: colour.name)
-def colour(request):
-    made = request.param()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def client(queue, colour):
-    made = colour.client(queue.url, "t", http=colour.http())
-    yield made
-    queue.calm()
-    made.close()
 
 
 @pytest.fixture
