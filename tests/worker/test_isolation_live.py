@@ -10,7 +10,7 @@ from pathlib import Path
 
 import live_server
 import pytest
-from worker_shop import BASE, TIMEOUT_SECONDS, Room, Shop, until
+from worker_shop import BASE, TIMEOUT_SECONDS, until
 
 PROCESSES = ("--isolate", "process")
 WITH_PROGRAMS = """
@@ -31,20 +31,6 @@ WITH_PROGRAMS = """
         start_programs()
         re.match(r"(a+)+$", "a" * 60 + "b")
 """
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory):
-    made = Shop(tmp_path_factory.mktemp("shop"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def room(shop, tmp_path):
-    made = Room(shop, tmp_path)
-    yield made
-    made.close()
 
 
 def pids_of(room):

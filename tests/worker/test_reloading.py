@@ -10,24 +10,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from worker_shop import Room, Shop, until
+from worker_shop import until
 
 from jobroom.worker import reloading
 from jobroom.worker.reloading import Watch, fault_in, folders_of
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory):
-    made = Shop(tmp_path_factory.mktemp("shop"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def room(shop, tmp_path):
-    made = Room(shop, tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -6,20 +6,13 @@ import signal
 
 import pytest
 from proxies import Proxy
-from worker_shop import Room, Shop, until
+from worker_shop import Shop, until
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
     # The default worker timeout: heartbeats are not what is counted here.
     made = Shop(tmp_path_factory.mktemp("shop"), worker_timeout_seconds=60)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def room(shop, tmp_path):
-    made = Room(shop, tmp_path)
     yield made
     made.close()
 

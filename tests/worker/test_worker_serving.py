@@ -16,21 +16,6 @@ from jobroom.worker import serving as serving_module
 from jobroom.worker.functions import job
 from jobroom.worker.serve import serving_of
 
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory):
-    made = Shop(tmp_path_factory.mktemp("shop"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def room(shop, tmp_path):
-    made = Room(shop, tmp_path)
-    yield made
-    made.close()
-
-
 ADD = """
     @job
     def add(a: int, b: int = 1) -> int:
