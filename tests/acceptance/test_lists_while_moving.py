@@ -143,7 +143,7 @@ def test_no_figure_in_any_list_is_a_fault(server, admin):
         for path, operations in document["paths"].items()
         if {one["name"] for one in operations.get("get", {}).get("parameters", [])} >= {"cursor"}
     ]
-    assert len(lists_there) == 6
+    assert len(lists_there) == 8
     for path in lists_there:
         for name, text in (
             *(("limit", figure) for figure in FIGURES),
@@ -155,7 +155,9 @@ def test_no_figure_in_any_list_is_a_fault(server, admin):
             assert [fault["pointer"] for fault in answer.json()["errors"]] == [f"/{name}"]
         assert taken(admin.get(f"{path}?limit=0"))["items"] == []
         assert taken(admin.get(f"{path}?limit=500"))["limit"] == 500
-        assert taken(admin.get(f"{path}?offset=1000000"))["items"] == []
+        # The list of rooms walks over what it passes by, and so says where that ends.
+        furthest = 10_000 if path.endswith("/rooms") else 1_000_000
+        assert taken(admin.get(f"{path}?offset={furthest}"))["items"] == []
 
 
 def test_figures_in_bodies_are_no_fault_either(alice):
