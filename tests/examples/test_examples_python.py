@@ -65,6 +65,21 @@ def test_what_is_submitted_is_worked_on_and_printed(worker, variables):
     assert distances == "[0.0, 1.0, 2.0, 3.0, 4.0]"
 
 
+def test_many_are_mapped_under_a_progress_bar(worker, variables):
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "many.py", "300"],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + worker.output.read_text()
+    assert "distances, 0 failed" in done.stdout
+    assert "100%" in done.stdout
+    assert done.stdout.splitlines()[-1] == str(float(sum(range(300))))
+
+
 def test_what_it_prints_is_the_task_s_log(server, worker):
     with server.client(token_of("alice")) as client:
         payload = {"angle": 90, "axis": "x", "steps": 2}
