@@ -42,6 +42,8 @@ NEEDLESS_FOLDERS = (
     "sqlalchemy/orm",
     "sqlalchemy/testing",
 )
+OF_OTHER_DOORS = ("cli", "client", "compat", "demo", "testing", "worker")
+"""Our packages for people and their workers."""
 NEEDLESS_SUFFIXES = (".pyi", ".pyx", ".pxd", ".c", ".h")
 
 
@@ -77,7 +79,8 @@ def build(folder: Path, *, platform: str, python_version: str, kept: Path) -> No
         shutil.copytree(dependencies, folder)
     shutil.copy(ROOT / "app.py", folder)
     source = ROOT / "joblib" / "jobroom"
-    shutil.copytree(source, folder / "jobroom", ignore=shutil.ignore_patterns("__pycache__"))
+    left_out = shutil.ignore_patterns("__pycache__", *OF_OTHER_DOORS)
+    shutil.copytree(source, folder / "jobroom", ignore=left_out)
     _compile(folder / "jobroom", folder, python_version)
     _compile(folder / "app.py", folder, python_version)
     _settle(folder)
