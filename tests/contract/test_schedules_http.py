@@ -144,6 +144,7 @@ def test_global_schedules_are_an_admins(alice: Person) -> None:
     assert alice.put(ADDRESS, body).status_code == 201
 
 
+@pytest.mark.path_as_sent("an HTTP API of API Gateway decodes paths, a function URL not")
 @pytest.mark.parametrize("name", ["plain", "with space", "ünïcode ✓", "a%2Fb", "?&#=+", "..."])
 def test_a_name_travels_percent_encoded(name: str, alice: Person) -> None:
     """Contract, *Jobs*: whatever is accepted round-trips through every route."""

@@ -35,7 +35,7 @@ CI = settings(
 """For every run: the same examples each time, some ten seconds for both doors on a file."""
 DEEP = settings(max_examples=3_000, stateful_step_count=100, database=None)
 """By hand: JOBROOM_STATEFUL=deep pytest tests/stateful."""
-BITE = settings(CI, max_examples=300)
+BITE = settings(CI, max_examples=2_000)
 """For the mutations: the first failure is enough, nobody reads the smallest one."""
 OVER_HTTP = 4
 """A request costs some so much more than a call."""
