@@ -19,7 +19,9 @@ task=$(ask "$room/tasks/tour:modifiers:Rotate" -d '{"payload": {"angle": 90}}' |
 ask "$room/tasks/tour:modifiers:Rotate" -d '{"payload": {"angle": "left"}}' || true
 
 echo "== the worker claims it, waiting up to 10 s for one, and starts it"
-ask "$tasks/claim" -H "Prefer: wait=10" -d '{}'
+claimed=$(ask "$tasks/claim" -H "Prefer: wait=10" -d '{}')
+echo "$claimed"
+task=$(echo "$claimed" | id_in) # the oldest: an earlier tour may have left one
 ask -X PATCH "$tasks/$task" -d '{"status": "running"}'
 
 echo "== it tells how far it is, and what it prints"

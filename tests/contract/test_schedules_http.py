@@ -75,6 +75,14 @@ def test_a_paused_schedule_tells_no_next_time(alice: Person) -> None:
     assert alice.api.sweep()["fired_schedules"] == 1
 
 
+def test_what_no_longer_fits_may_be_paused_and_not_resumed(wanda: Person, alice: Person) -> None:
+    put(alice, DAILY)
+    text = {"type": "object", "properties": {"angle": {"type": "string"}}}
+    wanda.register(schema=text, replace=True)
+    assert put(alice, DAILY, paused=True)["paused"] is True
+    refused(alice.put(ADDRESS, DAILY), "payload-invalid")
+
+
 def test_a_payload_that_no_longer_fits_is_told(alice: Person) -> None:
     put(alice, HOURLY)
     alice.api.by("wanda").register(schema={**ANGLE, "required": ["axis"]}, replace=True)

@@ -199,18 +199,72 @@ def test_nothing_comes_behind_the_last_year() -> None:
     assert timetable.next_after(timing(every_seconds=3600.0), last) is None
 
 
-@pytest.mark.parametrize("zone", [BERLIN, "America/Havana", "Australia/Lord_Howe"])
-@pytest.mark.parametrize(
-    "begin", ["2026-03-07", "2026-03-28", "2026-04-04", "2026-10-24", "2026-10-31"]
-)
-def test_times_are_those_that_the_clocks_of_the_zone_show(zone: str, begin: str) -> None:
-    """Held against a look at each minute of two days; hours that are skipped are left out."""
-    first = datetime.fromisoformat(begin + "T12:00:00+00:00")
-    minutes = [first + timedelta(minutes=n) for n in range(1, 2 * 24 * 60)]
-    local = [each.astimezone(ZoneInfo(zone)) for each in minutes]
-    expected = [each for each in local if each.minute % 15 == 0 and each.hour in (0, 4, 23)]
-    expected = [each for each in expected if not each.fold]
-    found = timetable.list_after(
-        timing("*/15 0,4,23 * * *", zone), at(begin + "T12:00:00Z"), len(expected)
-    )
-    assert [told(each, zone) for each in found] == [f"{each:%Y-%m-%d %H:%M%z}" for each in expected]
+JUMPS = [
+    (BERLIN, "2027-03-27T06:10"),
+    (BERLIN, "2027-03-28T01:10"),  # between what is jumped over and when it comes
+    (BERLIN, "2027-10-30T06:00"),
+    ("America/Havana", "2027-03-13T01:00"),  # midnight is jumped over
+    ("America/Havana", "2027-11-06T01:00"),
+    ("America/Santiago", "2027-09-04T01:00"),
+    ("Australia/Lord_Howe", "2027-10-01T05:00"),  # by half an hour
+    ("Australia/Lord_Howe", "2027-04-02T05:00"),
+    ("Antarctica/Troll", "2027-03-27T00:00"),  # by two hours
+    ("Pacific/Apia", "2011-12-28T01:00"),  # by a day
+]
+# Each with the minutes and hours that it names, and the weekdays, Sunday 0.
+EVERY = range(7)
+FIELDS = {
+    "0 0 * * *": ([0], [0], EVERY),
+    "0 0 * * 0": ([0], [0], [0]),
+    "0 0 * * 1": ([0], [0], [1]),
+    "30 2 * * *": ([30], [2], EVERY),
+    "45 1,2 * * *": ([45], [1, 2], EVERY),
+    "*/30 1-2 * * *": ([0, 30], [1, 2], EVERY),
+    "15 */2 * * *": ([15], range(0, 24, 2), EVERY),
+    "* 2 * * *": (range(60), [2], EVERY),
+    "*/15 0,4,23 * * *": (range(0, 60, 15), [0, 4, 23], EVERY),
+    "*/20 * * * *": ([0, 20, 40], range(24), EVERY),
+    "0 * * * 1": ([0], range(24), [1]),
+}
+
+
+@pytest.mark.parametrize("cron", FIELDS)
+@pytest.mark.parametrize(("zone", "begin"), JUMPS)
+def test_no_time_is_lost_where_the_clock_jumps(zone: str, begin: str, cron: str) -> None:
+    """Held against a look at each minute that a clock shows, or would show without the jump."""
+    first = datetime.fromisoformat(begin + ":00+00:00")
+    last = first + timedelta(days=4)
+    place = ZoneInfo(zone)
+    minutes, hours, days = FIELDS[cron]
+    expected: set[datetime] = set()
+    jumped: set[timedelta | None] = set()
+    shown = first.astimezone(place).replace(tzinfo=None, second=0) - timedelta(days=2)
+    for _ in range(8 * 24 * 60):
+        shown += timedelta(minutes=1)
+        if (
+            shown.minute not in minutes
+            or shown.hour not in hours
+            or shown.isoweekday() % 7 not in days
+        ):
+            continue
+        local = shown.replace(tzinfo=place)
+        found = local.astimezone(UTC)
+        if found.astimezone(place).replace(tzinfo=None) == shown:
+            expected.add(found)
+            if cron.split()[1] == "*":  # an hour written as * is each hour that passes
+                expected.add(local.replace(fold=1).astimezone(UTC))
+        elif local.utcoffset() not in jumped:  # of what is jumped over the first alone, later
+            jumped.add(local.utcoffset())
+            expected.add(found)
+    due = sorted(each for each in expected if first < each <= last)
+    times = timetable.list_after(timing(cron, zone), at(begin + ":00Z"), len(due))
+    assert [told(each, "UTC") for each in times] == [f"{each:%Y-%m-%d %H:%M%z}" for each in due]
+
+
+def test_the_first_of_a_month_comes_in_each_month() -> None:
+    """The clock jumps in the month before the first of April."""
+    zone = "America/New_York"
+    found = timetable.list_after(timing("@monthly", zone), at("2027-02-02T12:00:00Z"), 4)
+    assert [told(each, zone)[:16] for each in found] == [
+        f"2027-{month:02}-01 00:00" for month in (3, 4, 5, 6)
+    ]

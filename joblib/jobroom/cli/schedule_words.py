@@ -43,7 +43,7 @@ def times(schedule: Mapping[str, Any]) -> str:
     cron = schedule.get("cron")
     if not cron:
         return _interval(float(schedule.get("every_seconds") or 0))
-    words = _cron_words(_ALIASES.get(cron.strip().lower(), cron).split())
+    words = _cron_words(*_ALIASES.get(cron.strip().lower(), cron).split())
     return printing.clean_line(f"{words or 'cron ' + cron} {schedule.get('timezone') or 'UTC'}")
 
 
@@ -66,9 +66,10 @@ def _interval(seconds: float) -> str:
     return f"Every {seconds:g} s"
 
 
-def _cron_words(fields: list[str]) -> str | None:
+def _cron_words(
+    minute: str = "", hour: str = "", day: str = "", month: str = "", weekday: str = "", *_more: str
+) -> str | None:
     """Return the five fields in words; None where they say more than a few words do."""
-    minute, hour, day, month, weekday = fields
     if (day, month, weekday) == ("*", "*", "*") and hour == "*":
         return _each_hour(minute)
     step = _STEP.fullmatch(hour)
@@ -97,7 +98,9 @@ def _each_hour(minute: str) -> str | None:
 def _on_day(day: str, month: str, at: str) -> str | None:
     if month == "*":
         return f"On day {int(day)} of each month {at}"
-    return f"Each year on {int(day)}.{int(month)}. {at}" if _NUMBER.fullmatch(month) else None
+    if not _NUMBER.fullmatch(month) or (int(day), int(month)) == (29, 2):
+        return None
+    return f"Each year on {int(day)}.{int(month)}. {at}"
 
 
 def _weekdays(text: str) -> str | None:

@@ -49,14 +49,16 @@ async def put_schedule(call: Call) -> Reply:
     timetable.check(spec.timing())
     access.check_room(call.caller, room_id)
     job = await tasks.find_job(call, room_id, body.job)
-    if job.validate:
+    # One that is paused is checked when it is resumed: what no longer fits may be stopped.
+    is_checked = job.validate and not body.paused
+    if is_checked:
         await _check_payload(call, job, payload)
     task = StandingTask(
         payload=payload,
         priority=body.priority,
         max_attempts=body.max_attempts,
         timeout_seconds=body.timeout_seconds,
-        checked_version=job.schema_version if job.validate else 0,
+        checked_version=job.schema_version if is_checked else 0,
     )
     done: scheduling.Put = await call.run(
         scheduling.put_schedule,

@@ -109,7 +109,7 @@ def _owed(tx: Transaction, schedule: Schedule, *, more: int) -> _Due:
                     return _Due([], found)
                 due_at = found
         return _Due([due_at], timetable.next_after(timing, tx.now))
-    except (JobroomError, LookupError, OSError, ValueError) as fault:
+    except (JobroomError, LookupError, OSError, TypeError, ValueError) as fault:
         reason = str(fault) if isinstance(fault, JobroomError) else "its times cannot be read"
         error = f"The schedule did not fire: {reason.rstrip('.')}; put it again."
         return _Due([], tx.now + TRY_AGAIN_SECONDS * MICROSECONDS, error)

@@ -205,5 +205,5 @@ def _upcoming(tx: Transaction, schedule: Schedule) -> tuple[int, ...]:
         timing = Timing.of(schedule)
         rest = timetable.list_after(timing, max(first, tx.now), UPCOMING - 1)
         return (first, *rest)
-    except (JobroomError, LookupError, ValueError):
+    except (JobroomError, LookupError, TypeError, ValueError):
         return (first,)  # its time zone is gone from this host, or another hand wrote to the row

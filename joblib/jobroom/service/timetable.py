@@ -26,7 +26,7 @@ HORIZON = timedelta(days=3660)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_MINUTE = 60 * MICROSECONDS
+_DAY = timedelta(days=1)
 _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 _ALIASES = {
@@ -134,25 +134,47 @@ def _next_of_cron(timing: Timing, at: int) -> int | None:
 
 
 def _next_of_fields(fields: dict[str, str], zone: ZoneInfo, at: int) -> int | None:
-    """By APScheduler; of a local time that comes twice, the first one alone.
+    """By APScheduler, which is asked for what a clock shows that never jumps.
 
-    An hour written as ``*`` is each hour that passes, so that one counts twice.
+    (In a zone that jumps it steps by hours that pass, and goes past midnights.) Of local times
+    that are jumped over the first alone; of one that comes twice the first alone, but an hour
+    written as ``*`` is each hour that passes.
     """
     try:
-        moment = _EPOCH + at * _MICROSECOND
-        trigger = _trigger(**fields, timezone=zone, end_date=moment + HORIZON)
-        while True:
-            begin = (_EPOCH + (at + 1) * _MICROSECOND).astimezone(zone)
-            found = trigger.get_next_fire_time(None, begin)
-            if found is None:
-                return None
-            found_at = (found.astimezone(UTC) - _EPOCH) // _MICROSECOND
-            comes_again = fields["hour"] != "*" and found.astimezone(UTC).astimezone(zone).fold
-            if found_at > at and not comes_again:
-                return int(found_at)
-            at = max(found_at, at + _MINUTE)
+        moment = (_EPOCH + at * _MICROSECOND).astimezone(zone)
+        wall = moment.replace(tzinfo=UTC)
+        trigger = _trigger(**fields, timezone=UTC, end_date=wall + HORIZON)
+        day_before, day_after = (
+            (moment.astimezone(UTC) + days).astimezone(zone) for days in (-_DAY, _DAY)
+        )
+        if _offset(day_before) != _offset(day_after):
+            wall -= 2 * _DAY  # what a jump moves may be still to come
+        late: int | None = None
+        jumped: timedelta | None = None
+        while (found := trigger.get_next_fire_time(None, wall + _MICROSECOND)) is not None:
+            wall, local = found, found.replace(tzinfo=zone)
+            found_at = _micros(local)
+            is_missing = local.astimezone(UTC).astimezone(zone).replace(tzinfo=UTC) != wall
+            if is_missing and jumped == _offset(local):
+                continue
+            if not is_missing and found_at > at:
+                return found_at if late is None else min(late, found_at)
+            jumped = _offset(local) if is_missing else jumped
+            if not is_missing and fields["hour"] == "*":
+                found_at = _micros(local.replace(fold=1))
+            if found_at > at:
+                late = found_at if late is None else min(late, found_at)
+        return late
     except OverflowError:
         return None  # beyond the year 9999
+
+
+def _offset(local: datetime) -> timedelta:
+    return local.utcoffset() or timedelta(0)
+
+
+def _micros(local: datetime) -> int:
+    return (local.astimezone(UTC) - _EPOCH) // _MICROSECOND
 
 
 def _trigger(**fields: Any) -> Any:
