@@ -11,9 +11,9 @@ import verbs_room
 from jobroom.cli import main, outages
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def room(tmp_path_factory):
-    """A server with two workers for ``r1:modifiers:Rotate``."""
+    """A server with two workers for ``r1:modifiers:Rotate``, whose threads end with it."""
     with verbs_room.Room(tmp_path_factory.mktemp("verbs")) as opened:
         yield opened
 

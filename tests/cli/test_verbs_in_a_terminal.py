@@ -21,7 +21,7 @@ def test_run_shows_a_bar_that_moves_and_then_the_result(room):
     with Terminal(room.environment(), "run", JOB, "angle=90", "gate=bar") as terminal:
         screen = terminal.until(r"^Rotate \w{12} running +\S+ +50 % +\d:\d\d half way$")
         assert "rotated" not in screen
-        verbs_room.GATES["bar"].set()
+        verbs_room.gate("bar").set()
         lines = terminal.end().splitlines()
     assert re.fullmatch(r"Rotate \w{12} completed ━+ 100 % +\d:\d\d half way", lines[0])
     assert lines[1:] == ['{"rotated":90.0,"by":null}']
@@ -44,7 +44,7 @@ def test_ctrl_c_ends_the_watching_with_130_and_says_that_the_task_goes_on(room):
     assert room.task(found[1])["status"] == "running"
     assert "Traceback" not in screen
     assert terminal.raw.rindex(SHOWN_CURSOR) > terminal.raw.rindex(HIDDEN_CURSOR)
-    verbs_room.GATES["stop"].set()
+    verbs_room.gate("stop").set()
     assert room.ended(found[1])["status"] == "completed"
 
 
@@ -54,9 +54,9 @@ def test_watch_shows_a_bar_for_each_task(room):
     with Terminal(room.environment(), "watch", *ids, never) as terminal:
         terminal.until(r"running.*half way(.|\n)*running.*half way")
         terminal.until(r"^Never \w+ +pending +━* +1 in line$")
-        verbs_room.GATES["one"].set()
+        verbs_room.gate("one").set()
         terminal.until("completed")
-        verbs_room.GATES["two"].set()
+        verbs_room.gate("two").set()
         room.cancel(never)
         screen = terminal.end()
     assert screen.count("completed") == 2
@@ -69,7 +69,7 @@ def test_watch_of_a_room_shows_what_runs_and_leaves_a_line_for_what_has_ended(ro
     with Terminal(room.environment(), "watch", "r1", columns=90) as terminal:
         terminal.until(r"^r1: .*1 running.*; \d+ workers alive$")
         terminal.until(rf"^Rotate {task_id[-12:]} running ")
-        verbs_room.GATES["room"].set()
+        verbs_room.gate("room").set()
         terminal.until(rf"^{task_id}  {JOB}  completed")
         terminal.press(b"\x03")
         screen = terminal.end()
@@ -126,7 +126,7 @@ def test_ctrl_c_where_no_terminal_is_ends_with_130_too(room):
     assert "half way" in waiting.stdout.readline()
     waiting.send_signal(signal.SIGINT)
     _, err = waiting.communicate(timeout=ENOUGH_SECONDS)
-    verbs_room.GATES["signal"].set()
+    verbs_room.gate("signal").set()
     assert waiting.returncode == exits.Code.INTERRUPTED
     assert f"the task {task_id} goes on" in err
     assert err.count("\n") == 1

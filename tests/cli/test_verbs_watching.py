@@ -48,7 +48,7 @@ def test_a_result_too_long_for_the_task_is_fetched_by_itself(room, typed):
 
 def test_watch_prints_a_line_for_each_change(room, good):
     task_id = room.running(room.submit(angle=1, gate="lines"))
-    opens = ("half way", verbs_room.GATES["lines"].set)
+    opens = ("half way", verbs_room.gate("lines").set)
     lines = good("watch", task_id, when=opens).splitlines()
     assert lines[0] == f"{task_id}  {JOB}  running  50 %  half way"
     assert lines[-1] == f"{task_id}  {JOB}  completed  100 %  half way"
@@ -57,7 +57,7 @@ def test_watch_prints_a_line_for_each_change(room, good):
 
 def test_watch_with_json_prints_a_document_for_each_change(room, good):
     task_id = room.running(room.submit(angle=1, gate="documents"))
-    opens = ("half way", verbs_room.GATES["documents"].set)
+    opens = ("half way", verbs_room.gate("documents").set)
     lines = good("watch", task_id, "--json", when=opens).splitlines()
     tasks = [json.loads(line) for line in lines]
     assert (tasks[0]["status"], tasks[-1]["status"]) == ("running", "completed")

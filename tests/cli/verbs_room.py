@@ -39,6 +39,11 @@ GATES: dict[str, threading.Event] = {}
 """A task that names a gate is half way until the gate opens."""
 
 
+def gate(name):
+    """The gate of that name, whoever asks for it first."""
+    return GATES.setdefault(name, threading.Event())
+
+
 class Cell(BaseModel):
     a: float = Field(description="Length of the edge.")
     b: float = 1.0
@@ -60,8 +65,8 @@ class Rotate(BaseModel):
         task = current_task()
         if self.gate is not None:
             task.progress(0.5, "half way")
-            gate = GATES.setdefault(self.gate, threading.Event())
-            while not gate.wait(0.05) and not task.cancelled:
+            held = gate(self.gate)
+            while not held.wait(0.05) and not task.cancelled:
                 pass
         if self.wrong is not None:
             raise ValueError(self.wrong)
@@ -91,8 +96,8 @@ class Room:
         return self
 
     def __exit__(self, *exc):
-        for gate in GATES.values():
-            gate.set()
+        for one in GATES.values():
+            one.set()
         for stream in self._streams:
             stream.stop()
         self._open.close()
