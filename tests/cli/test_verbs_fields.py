@@ -264,3 +264,18 @@ def test_limits_of_a_number_are_in_its_type():
 def test_a_place_is_told_as_it_is_typed():
     assert exits.line_of(FieldError("/payload/tags/0", "is no text")) == "tags[0]: is no text"
     assert exits.line_of(FieldError("", "is too deep")) == "is too deep"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["angle=1", "angle=2"],
+        ["angle=1", "angle:=2"],
+        ["cell.a=1", 'cell={"a": 2}'],
+        ["angle=1", '{"angle": 2}'],
+    ],
+)
+def test_a_field_given_twice_is_refused(typed):
+    with pytest.raises(PayloadInvalid) as refused:
+        fields.payload_of(typed, SCHEMA)
+    assert [fault.message for fault in refused.value.errors] == ["is given twice"]

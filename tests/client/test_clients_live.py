@@ -234,3 +234,9 @@ def restart_and_work(server):
     with server.client() as rest:
         (task,) = rest.post(f"{BASE}/tasks/claim", json={"start": True}).json()["tasks"]
         Worker(rest, echo).report(task, **echo(task))
+
+
+def test_a_payload_that_json_cannot_carry_is_yielded_at_its_place(client):
+    payloads = [{"bad": float("nan")}, {"axis": "\ud800"}, {"axis": {1, 2}}]
+    found = list(client.map(JOB, payloads, return_exceptions=True))
+    assert [type(one).__name__ for one in found] == ["NotJson"] * 3

@@ -212,3 +212,10 @@ def test_a_task_that_is_kept_no_more_is_an_error_at_its_place(queue, client):
 def test_a_payload_of_another_kind_is_refused_in_one_sentence(client):
     with pytest.raises(TypeError, match="a mapping or a pydantic model; this one is a int"):
         next(client.map(JOB, [5]))
+
+
+def test_a_payload_of_no_payloads_type_is_yielded_at_its_place(queue, client):
+    queue.work = echo
+    first, second, third = client.map(JOB, [{"n": 0}, 5, {"n": 2}], return_exceptions=True)
+    assert (first, third) == (0, 2)
+    assert isinstance(second, TypeError)

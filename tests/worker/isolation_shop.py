@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import logging
 import os
 import pathlib
@@ -133,6 +134,11 @@ def say(times: int = 1) -> None:
 
 
 @job
+def log_number() -> None:
+    current_task().log(5)
+
+
+@job
 def say_in_c(text: str) -> None:
     ctypes.CDLL(None).printf(text.encode())
 
@@ -218,6 +224,46 @@ def forked_ends_on_sigterm() -> int:
 @job
 def environment(name: str) -> str | None:
     return os.environ.get(name)
+
+
+@job
+def where() -> list[object]:
+    umask = os.umask(0)
+    os.umask(umask)
+    return [str(pathlib.Path.cwd()), umask, signal.getitimer(signal.ITIMER_REAL)[0]]
+
+
+def _redirect() -> None:
+    other = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        os.dup2(other, number)
+
+
+def _ignore_signals() -> None:
+    for number in (signal.SIGUSR1, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+
+
+SPOILS = {
+    "folder": lambda: os.chdir("/"),
+    "umask": lambda: os.umask(0o777),
+    "alarm": lambda: signal.alarm(600),
+    "signals": _ignore_signals,
+    "descriptors": lambda: os.closerange(0, 3),
+    "redirected": _redirect,
+    "nonblocking": lambda: os.set_blocking(1, False),
+    "replaced": lambda: setattr(sys, "stdout", io.StringIO()),
+    "none": lambda: setattr(sys, "stderr", None),
+    "closed": lambda: getattr(sys, "stdout").close(),  # noqa: B009  # that of its moment
+    "detached": lambda: getattr(sys, "stderr").detach(),  # noqa: B009  # as above
+}
+
+
+@job
+def spoil(what: str) -> int:
+    SPOILS[what]()
+    return os.getpid()
 
 
 class Rotate(Extension):

@@ -194,6 +194,36 @@ def test_two_tasks_at_once_have_a_log_each():
         assert logs[name] == "".join(f"{name} {number}\n" for number in range(200))
 
 
+def test_a_stream_that_a_task_left_behind_is_gone_with_the_task():
+    with real():
+        ours = sys.stdout, sys.stderr
+        with capture.minded():
+            sys.stdout, sys.stderr = io.StringIO(), None
+        assert (sys.stdout, sys.stderr) == ours
+
+
+def test_two_redirections_at_once_spoil_no_later_print():
+    with real():
+        ours, first, second = sys.stdout, io.StringIO(), io.StringIO()
+        with capture.minded():  # another task, that runs all the time
+            one, two = contextlib.redirect_stdout(first), contextlib.redirect_stdout(second)
+            with capture.minded():
+                one.__enter__()
+                two.__enter__()
+                one.__exit__(None, None, None)
+                two.__exit__(None, None, None)
+                assert sys.stdout is first
+                first.close()
+            assert sys.stdout is ours
+
+
+def test_a_redirection_of_a_task_that_runs_is_left_to_it():
+    with real(), capture.minded(), contextlib.redirect_stdout(io.StringIO()) as its_own:
+        with capture.minded():
+            pass
+        assert sys.stdout is its_own
+
+
 def test_a_thread_that_is_given_the_context_writes_to_the_tasks_log():
     def work():
         context = contextvars.copy_context()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import isolation_shop
 import pytest
 
 from jobroom.client.holds import Alarm
@@ -177,6 +179,47 @@ def test_a_fork_that_runs_on_is_not_taken_for_the_task(run):
 def test_sigterm_to_the_process_is_left_to_the_worker(run):
     """A service manager signals each process of a service; the worker alone drains."""
     assert run("signal_self", number=signal.SIGTERM).status == "completed"
+
+
+# What a task does to its process
+
+
+@pytest.mark.parametrize("what", list(isolation_shop.SPOILS))
+def test_what_a_task_does_to_its_process_is_made_good_for_the_next(run, what):
+    before, told = run("where"), Told()
+    assert run("spoil", what=what).status == "completed"
+    assert run("where") == before
+    assert run("say", told).status == "completed"
+    assert told.text == "out 0\nraw 0\nlog 0\nerr 0\nsub 0\n"
+    assert run("subprocess_ends_on_sigterm").result == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(("what", "is_kept"), [("folder", True), ("closed", False)])
+def test_a_process_is_given_up_where_that_cannot_be(run, what, is_kept):
+    spoilt = run("spoil", what=what).result
+    assert (run("pid").result == spoilt) == is_kept
+
+
+def test_a_job_is_found_though_a_task_before_it_changed_the_folder(monkeypatch):
+    monkeypatch.chdir(SHOP.parent)
+    jobs = {one.full_name: one for one in finding.find_jobs(SHOP.name)}
+    with contextlib.closing(ProcessRunner(jobs)) as runner:
+        runner.run(task_of("spoil", what="folder"), Told())
+        assert runner.run(task_of("give", value=1), Told()).result == 1
+
+
+def test_a_process_begins_where_the_worker_began_though_a_thread_went_elsewhere(
+    monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    with contextlib.closing(new_runner()) as runner:
+        monkeypatch.chdir("/")
+        assert runner.run(task_of("where"), Told()).result[0] == str(tmp_path)
+
+
+def test_a_log_takes_text_alone_there_too(run):
+    error = run("log_number").error
+    assert error.startswith("TypeError: log() takes text, not int: write  log(str(...))")
 
 
 # How each end is told

@@ -124,6 +124,27 @@ def test_code_that_fails_at_import_shows_its_own_lines_alone(write, source, head
     assert all("broken.py" in place for place in places)
 
 
+@pytest.mark.parametrize(
+    ("line", "refusal", "why"),
+    [
+        ("isolate = 'foo'", ValueError, "The class Fit has  isolate='foo'"),
+        ("memory_mb = 0", ValueError, "The class Fit has  memory_mb=0"),
+        ("def run(self, vis): yield 1", TypeError, "The class Fit cannot be a job: it yields"),
+    ],
+)
+def test_a_class_is_refused_as_a_function_is(write, line, refusal, why):
+    head = "from jobroom.client.extension import Extension\nclass Fit(Extension):\n"
+    write("things", f"{head}    def run(self, vis): pass\n    {line}\n")
+    with pytest.raises(refusal) as refused:
+        find_jobs("things")
+    assert str(refused.value).startswith(why)
+
+
+def test_a_file_is_known_by_its_whole_path(write, tmp_path):
+    write("things", SOURCE)
+    assert {one.source for one in find_jobs("things.py")} == {str(tmp_path / "things.py")}
+
+
 def test_a_syntax_error_names_its_line(write):
     write("broken", "def (:\n")
     with pytest.raises(CannotImport, match=r"SyntaxError: .*line 1"):

@@ -186,6 +186,39 @@ def test_a_type_that_has_no_schema_is_refused_in_one_sentence():
         job(take)
 
 
+def yielding(a: int):
+    yield a
+
+
+async def yielding_async(a: int):
+    yield a
+
+
+@pytest.mark.parametrize("function", [yielding, yielding_async])
+def test_a_function_that_yields_is_refused_in_one_sentence(function):
+    with pytest.raises(TypeError, match=r"cannot be a job: it yields; return one result[^\n]*$"):
+        job(function)
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"isolate": "foo"}, "isolate='foo': write 'thread' or 'process'"),
+        ({"isolate": ["process"]}, "write 'thread' or 'process'"),
+        ({"memory_mb": -1}, "memory_mb=-1: write a number of MiB above 0"),
+        ({"memory_mb": True}, "memory_mb=True: write a number"),
+        ({"memory_mb": float("nan")}, "memory_mb=nan: write a number"),
+        ({"memory_mb": "2G"}, "memory_mb='2G': write a number"),
+        ({"memory_mb": 5, "isolate": "thread"}, "memory is watched in processes"),
+    ],
+)
+def test_limits_that_nobody_could_keep_are_refused_at_once(how, why):
+    with pytest.raises(ValueError, match=r"@jobroom\.job has") as refused:
+        job(**how)
+    assert why in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
 def test_an_option_and_a_room_that_cannot_be_are_refused_at_once():
     with pytest.raises(TypeError, match="did you mean 'max_attempts'"):
         job(max_atempts=1)

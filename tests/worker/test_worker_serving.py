@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from types import SimpleNamespace
 
 import live_server
 import pytest
@@ -11,10 +12,11 @@ from worker_shop import BASE, SOON, TIMEOUT_SECONDS, Room, Shop, until
 
 from jobroom.client.connection import Connection
 from jobroom.client.worker import ProcessWorker
+from jobroom.errors import ConfigurationError
 from jobroom.worker import functions
 from jobroom.worker import serving as serving_module
 from jobroom.worker.functions import job
-from jobroom.worker.serve import serving_of
+from jobroom.worker.serve import Runners, serving_of
 
 ADD = """
     @job
@@ -116,6 +118,8 @@ def test_the_second_signal_fails_what_may_not_be_handed_back(room, number, code)
     worker.send(number)
     assert worker.wait() == code
     assert room.task(task)["error"] == "The worker was stopped while it ran this task."
+    assert len(worker.lines("task.failed")) == 1
+    assert worker.lines("task.handed_back") == []
 
 
 def test_the_second_signal_hands_back_what_its_job_requeues(room):
@@ -432,10 +436,37 @@ def test_idleness_is_told_less_and_less_often(worker, monkeypatch, caplog):
     assert "2 of 2 slots free" in line
 
 
-@pytest.mark.parametrize("how", [{"slots": 0}, {"isolate": "fibre"}])
+@pytest.mark.parametrize("how", [{"slots": 0}, {"slots": 1001}, {"isolate": "fibre"}])
 def test_what_cannot_be_served_so_is_refused_at_once(worker, how):
     with pytest.raises(ValueError, match="what was given is"):
         serving_of(worker, **how)
+
+
+def test_a_machine_with_too_few_threads_serves_nothing(worker, monkeypatch):
+    serving, before = serving_of(worker, slots=3), threading.active_count()
+
+    def start():
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(worker, "arrive", None)  # not reached
+    monkeypatch.setattr(serving.slots._threads[-1], "start", start)
+    with pytest.raises(ConfigurationError, match="serve fewer slots than 3"):
+        serving.run()
+    until(lambda: threading.active_count() <= before)
+
+
+def test_a_limit_of_memory_is_kept_in_a_process_whatever_the_worker_does(worker):
+    @job(memory_mb=500)
+    def limited():
+        pass
+
+    worker.register(functions.registration_of(functions.job_of(limited), "inside"))
+    runners = Runners(worker, "thread")
+    of = {
+        name.rpartition(":")[2]: runners.of(SimpleNamespace(job_name=name)) for name in worker.jobs
+    }
+    runners.close()
+    assert of == {"nothing": runners._threads, "limited": runners._processes}
 
 
 def test_nothing_to_serve_is_one_sentence(room):

@@ -14,6 +14,7 @@ from jobroom.client.task import ClaimedTask, current_task
 from jobroom.worker import functions
 from jobroom.worker.functions import job
 from jobroom.worker.runner import TaskCancelled
+from jobroom.worker.telling import TaskTell
 from jobroom.worker.threads import ThreadRunner
 
 SOON = 30
@@ -171,6 +172,17 @@ def test_a_task_may_end_itself_as_cancelled():
         raise TaskCancelled
 
     assert run(work).status == "cancelled"
+
+
+def test_a_log_takes_text_alone():
+    def work():
+        current_task().log(5)
+
+    tell = Heard()
+    tell.log = TaskTell(task_of()).log
+    assert run(work, tell).error.startswith(
+        "TypeError: log() takes text, not int: write  log(str(...))"
+    )
 
 
 # Python drops what is raised inside of a weakref's callback; the task goes on then.

@@ -15,6 +15,7 @@ from jobroom.domain.jsontext import parse_object, pointer_to
 from jobroom.errors import FieldError, PayloadInvalid, ValidationFailed
 
 MISSING = "is missing"
+TWICE = "is given twice"
 COMBINING = ("allOf", "if", "dependentSchemas", "patternProperties")
 
 
@@ -39,6 +40,8 @@ def payload_of(typed: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any
     for word in typed:
         whole = _whole_payload(word)
         if whole is not None:
+            twice = sorted({path[0] for path in given} & whole.keys())
+            faults += [FieldError(pointer_to(name), TWICE) for name in twice]
             payload |= whole
             continue
         assignment = _assignment(word)
@@ -111,9 +114,13 @@ def _missing(schema: Any, root: Any) -> str:
 
 def _whole_payload(word: str) -> dict[str, Any] | None:
     if word == "-":
-        if sys.stdin.isatty():
+        if sys.stdin is None or sys.stdin.isatty():
             raise ValidationFailed("The payload is read from stdin: pipe it in, or name its file.")
-        return _parsed(sys.stdin.buffer.read(), "stdin")
+        try:
+            return _parsed(sys.stdin.buffer.read(), "stdin")
+        except OSError as failure:
+            why = failure.strerror or "it is not open for reading"
+            raise ValidationFailed(f"stdin cannot be read: {why}.") from None
     if word.startswith("@"):
         return _parsed(_bytes_of(word[1:]), word[1:])
     return _parsed(word.encode(), "the payload") if word.lstrip().startswith("{") else None
@@ -162,6 +169,8 @@ def _assign(
     # A list may be typed item by item: tags=a tags=b.
     if path in given and isinstance(value, list) and isinstance(place.get(path[-1]), list):
         value = [*place[path[-1]], *value]
+    elif any(one[: len(path)] == path for one in given):
+        raise values.NotConvertible(TWICE)
     place[path[-1]] = value
     given.add(path)
 

@@ -50,14 +50,22 @@ def set_profile(
 
 
 def _token_from_stdin() -> str:
-    if sys.stdin.isatty():
+    if sys.stdin is not None and sys.stdin.isatty():
         # Not echoed: a terminal is recorded, and looked at by others.
         token = getpass.getpass("Paste the token and press Enter: ").strip()
     else:
-        token = sys.stdin.read().strip()
+        token = "" if sys.stdin is None else _piped().strip()
     if not token:
         raise ValidationFailed("There is no token on stdin: pipe it in.")
     return token
+
+
+def _piped() -> str:
+    try:
+        return sys.stdin.read()
+    except (OSError, UnicodeDecodeError) as failure:
+        why = getattr(failure, "strerror", None) or "it is no text"
+        raise ValidationFailed(f"stdin cannot be read: {why}.") from None
 
 
 def _write(file: Path, name: str, url: str, token: str | None) -> None:

@@ -193,17 +193,19 @@ def _payload(server: Server, room: str, job: str, typed: list[str]) -> Json:
 
 
 def _put(server: Server, room: str, spec: Json) -> Json:
+    from jobroom.cli import shapes
     from jobroom.client import endpoints
 
-    return server.ask(endpoints.put_schedule(room, spec))
+    return server.ask(endpoints.put_schedule(room, spec), shape=shapes.SCHEDULE)
 
 
 def _get(server: Server, room: str, name: str) -> Json:
+    from jobroom.cli import shapes
     from jobroom.client import endpoints
     from jobroom.client.call import object_call
 
     path = endpoints.path_of("rooms", room, "schedules", name)
-    return server.ask(object_call("GET", path, expect="name"))
+    return server.ask(object_call("GET", path, expect="name"), shape=shapes.SCHEDULE_SHOWN)
 
 
 def _set_paused(server: Server, room: str, name: str, *, paused: bool) -> Json:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from jobroom.cli import exits, shapes
 from jobroom.cli.fields import alike
 from jobroom.client import endpoints, watching
 from jobroom.client.call import Call, Json, object_call
@@ -42,18 +43,28 @@ class Server:
         """From now on bear that the server is away for a while."""
         self.patience = replace(self.patience, seconds=LONG_SECONDS)
 
-    def ask(self, call: Call[T], *, wait: float = 0.0) -> T:
-        """Return the answer to a call that may be held open for ``wait`` seconds."""
+    def ask(self, call: Call[T], *, wait: float = 0.0, shape: shapes.Shape | None = None) -> T:
+        """Return the answer to a call that may be held open for ``wait`` seconds.
+
+        ``Away`` where it has not the shape that is read.
+        """
         timeout = max(self.patience.timeout, wait + SPARE_SECONDS)
         patience = replace(self.patience, timeout=timeout)
-        return Driver(self._connection).run(self._transport.ask(call, patience=patience))
+        answer = Driver(self._connection).run(self._transport.ask(call, patience=patience))
+        if shape is not None:
+            shapes.check(answer, shape, f"{call.method} {call.path}")
+        return answer
+
+    def page(self, *segments: str, **query: Any) -> Json:
+        """Return a page of a list, whose kind is the last of the segments."""
+        return self.ask(endpoints.page(*segments, **query), shape=shapes.page_of(segments[-1]))
 
     def items(self, *segments: str, most: int | None = None, **query: Any) -> Iterator[Json]:
         """Yield what a list holds, page by page, up to ``most``."""
         limit = LARGEST_PAGE if most is None else min(most, LARGEST_PAGE)
         left, cursor = most, None
         while left is None or left > 0:
-            page = self.ask(endpoints.page(*segments, limit=limit, cursor=cursor, **query))
+            page = self.page(*segments, limit=limit, cursor=cursor, **query)
             found = page["items"] if left is None else page["items"][:left]
             yield from found
             left = None if left is None else left - len(found)
@@ -63,7 +74,7 @@ class Server:
 
     def task(self, task_id: str) -> Json:
         """Return a task as it is now."""
-        return self.ask(endpoints.task(task_id))
+        return self.ask(endpoints.task(task_id), shape=shapes.TASK)
 
     def result_of(self, task: Json) -> Any:
         """Return the result of a completed task, also one that was too long to come with it."""
@@ -75,7 +86,7 @@ class Server:
         """Return a job; ``JobNotFound`` names one that is like it."""
         place = full_name.partition(":")[0] if room is None else room
         try:
-            return self.ask(endpoints.job(place, full_name))
+            return self.ask(endpoints.job(place, full_name), shape=shapes.JOB_WITH_SCHEMA)
         except JobNotFound:
             named = {job["name"]: job["full_name"] for job in self._jobs_near(place)}
             found = alike(full_name.rpartition(":")[2], named)
@@ -94,26 +105,28 @@ class Server:
 
     def cancel(self, task_id: str) -> Json:
         """Cancel a task."""
-        return self.ask(endpoints.report(task_id, {"status": "cancelled"}))
+        return self.ask(endpoints.report(task_id, {"status": "cancelled"}), shape=shapes.TASK)
 
     def retry(self, task_id: str, *, dry_run: bool) -> Json:
         """Put a task back to work, or name the tasks that this would."""
-        return self.ask(endpoints.retry(task_id, dry_run=dry_run))
+        shape = shapes.PLAN if dry_run else shapes.RETRIED
+        return self.ask(endpoints.retry(task_id, dry_run=dry_run), shape=shape)
 
     def submit(
         self, room: str, full_name: str, task: Mapping[str, Any], *, key: str | None
     ) -> Json:
         """Submit a task."""
-        return self.ask(endpoints.submit(room, full_name, task, idempotency_key=key))
+        call = endpoints.submit(room, full_name, task, idempotency_key=key)
+        return self.ask(call, shape=shapes.TASK)
 
     def stats(self, room: str) -> Json:
         """Return what goes on in a room."""
-        return self.ask(endpoints.stats(room))
+        return self.ask(endpoints.stats(room), shape=shapes.STATS)
 
     def why(self, task_id: str) -> Json:
         """Return why a task is not running."""
         path = endpoints.path_of("tasks", task_id, "why")
-        return self.ask(object_call("GET", path, expect="reason"))
+        return self.ask(object_call("GET", path, expect="reason"), shape=shapes.REASON)
 
     def changes(self, task_id: str, *, until: float | None = None) -> Iterator[Json]:
         """Yield a task as it is now and at each change, to its end or to the moment ``until``.
@@ -130,6 +143,7 @@ class Server:
             found = self.ask(call, wait=wait)
             if found is not None:
                 tag, task = found
+                shapes.check(task, shapes.TASK, f"{call.method} {call.path}")
                 yield task
                 if is_terminal(task["status"]):
                     return
@@ -140,7 +154,13 @@ class Server:
     def log(self, task_id: str, *, follow: bool, attempt: int | None) -> Iterator[str]:
         """Yield the pieces of a log; with ``follow`` those to come, of later attempts too."""
         flow = watching.log(self._transport, task_id, follow=follow, attempt=attempt)
-        return Driver(self._connection).iterate(flow)
+        try:
+            yield from Driver(self._connection).iterate(flow)
+        except (AttributeError, KeyError, TypeError, ValueError) as failure:
+            raise exits.Away(
+                f"The log of {task_id} was answered by what is not the job queue; check the"
+                " server's address."
+            ) from failure
 
     def log_documents(self, task_id: str, *, follow: bool, attempt: int | None) -> Iterator[Json]:
         """Yield the pieces of one attempt's log as the API gives them."""
@@ -148,7 +168,7 @@ class Server:
         while True:
             began = time.monotonic()
             call = endpoints.log(task_id, offset=offset, attempt=attempt, wait=wait)
-            piece = self.ask(call, wait=wait)
+            piece = self.ask(call, wait=wait, shape=shapes.LOG)
             moved = piece["next_offset"] > offset
             if moved or offset == 0:
                 yield piece

@@ -52,7 +52,7 @@ def list_tasks(
         "created_by_id": created_by,
     }
     with exits.told(), target.server(ctx) as server:
-        page = _page(server, "rooms", room, "tasks", limit=limit, cursor=cursor, **query)
+        page = server.page("rooms", room, "tasks", limit=limit, cursor=cursor, **query)
         _show_page(page, TASK_HEADS, _task_row, as_json=as_json)
 
 
@@ -96,7 +96,7 @@ def jobs(
 
     with exits.told(), target.server(ctx) as server:
         if ":" not in room_or_job:
-            page = _page(server, "rooms", room_or_job, "jobs", limit=limit, cursor=cursor)
+            page = server.page("rooms", room_or_job, "jobs", limit=limit, cursor=cursor)
             _show_page(page, JOB_HEADS, _job_row, as_json=as_json)
             return
         job = server.job(room_or_job, room=room)
@@ -120,7 +120,7 @@ def workers(
     """List workers: whether they are alive, and what they do."""
     place = ("workers",) if room is None else ("rooms", room, "workers")
     with exits.told(), target.server(ctx) as server:
-        page = _page(server, *place, limit=limit, cursor=cursor)
+        page = server.page(*place, limit=limit, cursor=cursor)
         _show_page(page, WORKER_HEADS, _worker_row, as_json=as_json)
 
 
@@ -129,7 +129,7 @@ def rooms(
 ) -> None:
     """List the rooms that the token sees, with what is to do in them."""
     with exits.told(), target.server(ctx) as server:
-        page = _page(server, "rooms", limit=limit, cursor=cursor)
+        page = server.page("rooms", limit=limit, cursor=cursor)
         _show_page(page, ROOM_HEADS, _room_row, as_json=as_json)
 
 
@@ -176,12 +176,6 @@ def show_job(job: Mapping[str, Any]) -> None:
         printing.table(out, fieldtable.HEADS, rows)
     else:
         out.print("The schema names no fields: any payload is taken.")
-
-
-def _page(server: Server, *segments: str, **query: Any) -> Json:
-    from jobroom.client import endpoints
-
-    return server.ask(endpoints.page(*segments, **query))
 
 
 def _show_page(

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import Abort, TyperException
 
-from jobroom.cli import exits
+from jobroom.cli import exits, streams
 
 BEFORE_THE_VERB = ("--url", "--token-file", "--profile", "--version")
 
@@ -31,14 +31,20 @@ class Verbs(TyperGroup):
         how = (complete_var, False, windows_expand_args)
         if not standalone_mode:
             return super().main(args, prog_name, *how, **extra)
-        try:
-            code = super().main(args, prog_name or "jobroom", *how, **extra)
-        except TyperException as wrong:
-            sys.exit(_told(wrong))
-        except Abort:
-            exits.say("interrupted.")
-            sys.exit(exits.Code.INTERRUPTED)
-        sys.exit(code if isinstance(code, int) else exits.Code.OK)
+        with streams.guarded():
+            try:
+                code = super().main(args, prog_name or "jobroom", *how, **extra)
+                sys.stdout.flush()
+            except TyperException as wrong:
+                sys.exit(_told(wrong))
+            except Abort:
+                exits.say("interrupted.")
+                sys.exit(exits.Code.INTERRUPTED)
+            except streams.Unwritten as unwritten:
+                if not unwritten.is_unread:
+                    exits.say(str(unwritten))
+                sys.exit(exits.Code.FAILED)
+            sys.exit(code if isinstance(code, int) else exits.Code.OK)
 
 
 def _told(wrong: TyperException) -> int:

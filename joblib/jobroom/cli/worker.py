@@ -49,7 +49,7 @@ def worker(  # noqa: PLR0917  # each of them is an option
         list[str],
         typer.Argument(metavar="MODULE...", help="package.module, module:name or path/to/file.py."),
     ],
-    slots: Annotated[int, typer.Option(min=1, help="How many tasks run at once.")] = 1,
+    slots: Annotated[int, typer.Option(min=1, max=1000, help="How many tasks run at once.")] = 1,
     isolate: Annotated[
         Isolate, typer.Option(help="Tasks in threads, or each in a process of its own.")
     ] = Isolate.THREAD,

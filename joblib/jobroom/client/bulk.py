@@ -11,9 +11,17 @@ from typing import Any
 from jobroom.client import endpoints
 from jobroom.client.call import Json, encode
 from jobroom.client.flow import Flow
+from jobroom.client.problems import NotJson
 from jobroom.client.submission import Submission, submission_of
 from jobroom.client.transport import Transport
-from jobroom.errors import InvalidInput, JobNotFound, JobroomError, PayloadTooLarge
+from jobroom.domain.jsontext import parse_object
+from jobroom.errors import (
+    InvalidInput,
+    JobNotFound,
+    JobroomError,
+    PayloadTooLarge,
+    ValidationFailed,
+)
 
 MOST_TASKS = 1000
 MOST_BYTES = 900_000
@@ -112,11 +120,23 @@ class Bulk:
         places = [re.match(r"/tasks/(\d+)", fault.pointer) for fault in refusal.errors]
         numbers = {int(place[1]) for place in places if place is not None}
         refused = {n for n in numbers if n < len(batch)}
-        if not refused:
+        faults: dict[int, JobroomError] = dict.fromkeys(refused, refusal) or _unreadable(batch)
+        if not faults:
             raise refusal
-        for n in refused:
-            batch[n].entry.outcome = refusal
+        for n, fault in faults.items():
+            batch[n].entry.outcome = fault
             items.remove(batch[n])
+
+
+def _unreadable(batch: list[_Item]) -> dict[int, JobroomError]:
+    """Return what the server cannot read: it refused the text of all, at a line and a column."""
+    found: dict[int, JobroomError] = {}
+    for n, item in enumerate(batch):
+        try:
+            parse_object(item.text)
+        except ValidationFailed as fault:
+            found[n] = NotJson(f"This payload cannot be sent as JSON: {fault}", errors=fault.errors)
+    return found
 
 
 def _stop_at_refusal(entries: list[Entry], items: deque[_Item]) -> None:

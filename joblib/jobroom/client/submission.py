@@ -18,6 +18,10 @@ JOB_MARK = "__jobroom_job__"
 """Where a function that is a job keeps what ``@job`` made of it."""
 
 
+class NoPayload(PayloadInvalid, TypeError):
+    """What is to be a payload is of a type that none has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Submission:
     """A task to be submitted; ``jobs`` are the full names that it may have, the likeliest first."""
@@ -73,7 +77,7 @@ def _given(payload: Any) -> Mapping[str, Any]:
         return _as_json(payload)
     if not isinstance(payload, Mapping | None):
         kind = type(payload).__name__
-        raise TypeError(f"A payload is a mapping or a pydantic model; this one is a {kind}.")
+        raise NoPayload(f"A payload is a mapping or a pydantic model; this one is a {kind}.")
     return payload or {}
 
 

@@ -57,6 +57,7 @@ class Attempt:
         self._has_begun = False
         self._outcome: Outcome | None = None
         self._is_gone = False
+        self._is_spoilt = False
         self._why: Why | None = None
         self._stopped_at = self._woken_at = 0.0
         self._where = ""
@@ -67,7 +68,8 @@ class Attempt:
     @property
     def is_process_good(self) -> bool:
         """Whether the next task may have the process: it ended this one of its own accord."""
-        return self._outcome is not None and self._why is None and not self._is_gone
+        spoilt = self._is_gone or self._is_spoilt
+        return self._outcome is not None and self._why is None and not spoilt
 
     def run(self) -> Outcome | None:
         """Return what it came to; None if the process ended before it had begun."""
@@ -116,6 +118,7 @@ class Attempt:
                 self._where = message["text"]
             case _:
                 self._outcome = _outcome_of(message)
+                self._is_spoilt = not message["is_good"]
 
     def _pass_output_on(self) -> None:
         for data in self._process.output.read():

@@ -8,6 +8,7 @@ import io
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any, TextIO
@@ -22,6 +23,9 @@ OWN_LOGGERS = ("jobroom", "httpx", "httpcore")
 LINE = "%(levelname)s %(name)s: %(message)s"
 
 _sink: ContextVar[Sink | None] = ContextVar("jobroom_log_of_the_task", default=None)
+_lock = threading.Lock()
+_installed: list[list[tuple[str, Any]]] = []
+_running = 0
 
 
 @contextlib.contextmanager
@@ -45,7 +49,10 @@ def installed() -> Iterator[None]:
     past us, so a handler of ours tells the task too.
     """
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_split(stream) for stream in before)
+    ours = [("stdout", _split(before[0])), ("stderr", _split(before[1]))]
+    for name, stream in ours:
+        setattr(sys, name, stream)
+    _installed.append(ours)
     handler = TaskLogHandler()
     root = logging.getLogger()
     if root.handlers:  # else basicConfig() would take ours for the program's own
@@ -54,7 +61,33 @@ def installed() -> Iterator[None]:
         yield
     finally:
         root.removeHandler(handler)
+        _installed.remove(ours)
         sys.stdout, sys.stderr = before
+
+
+@contextlib.contextmanager
+def minded() -> Iterator[None]:
+    """Put our streams back, before and after a task, where one has left another.
+
+    One that is open may be a running task's own, and is left until none runs. Not to be entered
+    or left while the task may be interrupted: the count would be wrong ever after.
+    """
+    _mend(coming=1)
+    try:
+        yield
+    finally:
+        _mend(going=1)
+
+
+def _mend(*, coming: int = 0, going: int = 0) -> None:
+    global _running  # noqa: PLW0603  # as the streams are, of the whole process
+    with _lock:
+        _running -= going
+        for name, ours in _installed[-1] if _installed else ():
+            now = getattr(sys, name)
+            if now is not ours and (_running == 0 or getattr(now, "closed", now is None)):
+                setattr(sys, name, ours)
+        _running += coming
 
 
 class TaskLogHandler(logging.Handler):

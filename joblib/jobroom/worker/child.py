@@ -37,8 +37,9 @@ from jobroom.errors import ConfigurationError
 from jobroom.worker import finding, functions
 from jobroom.worker.capture import LINE, OWN_LOGGERS
 from jobroom.worker.channel import Channel, Message
+from jobroom.worker.footing import Footing
 from jobroom.worker.guardian import end_family
-from jobroom.worker.runner import Outcome
+from jobroom.worker.runner import Outcome, text_only
 from jobroom.worker.threads import ThreadRunner
 
 MODULE = "jobroom.worker.child"
@@ -85,8 +86,8 @@ class ChildTell:
 
     def log(self, text: str) -> None:
         """Write it where prints go, in their order."""
+        data = text_only(text).encode("utf-8", "backslashreplace")
         _flush()
-        data = str(text).encode("utf-8", "backslashreplace")
         while data:
             data = data[os.write(1, data) :]
 
@@ -103,6 +104,7 @@ class Child:
         self._running: tuple[int, Alarm] | None = None
         self._main = threading.get_ident()
         self._log_level: int | None = None
+        self._footing = Footing()
 
     def serve(self) -> None:
         """Run task after task in this thread, the main one: it alone is woken by signals."""
@@ -118,6 +120,8 @@ class Child:
     # The main thread
 
     def _run(self, message: Message) -> Message:
+        if not self._footing.restore():  # a thread of an earlier task has spoilt it since
+            os._exit(1)  # before it has begun: the task is given to a new process
         said, alarm = message["task"], Alarm()
         self._running = (message["number"], alarm)
         try:
@@ -133,7 +137,9 @@ class Child:
             outcome = Outcome("failed", error=failure.text_of(missing))
         self._running = None
         _flush()
-        return _carried(outcome)
+        is_good = self._footing.restore()
+        _flush()  # what was kept back by a stream that the task had replaced
+        return {**_carried(outcome), "is_good": is_good}
 
     def _prepare(self, target: Message) -> None:
         name: str = target["job"]
@@ -142,6 +148,7 @@ class Child:
             self._jobs[name] = Registration(cls, target["room"], {})
         if self._log_level is not None:  # as the worker's, unless the user's module has done it
             logging.basicConfig(level=self._log_level, format=LINE)
+        self._footing.note()
 
     # The thread that listens
 

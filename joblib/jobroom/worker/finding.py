@@ -45,7 +45,8 @@ def find_jobs(target: str, *, room: str | None = None) -> list[Registration]:
     """
     source, name = _split(target)
     module = load(source)
-    found = list(_jobs_in(module, room, source, name))
+    kept = str(Path(source).resolve()) if source.endswith(".py") else source
+    found = list(_jobs_in(module, room, kept, name))
     if not found:
         what = f"{source} defines no job" if name is None else f"{source} has no job {name!r}"
         raise ConfigurationError(f"{what}: {WHAT_TO_WRITE}.")
@@ -132,6 +133,8 @@ def _is_job_class(value: Any) -> bool:
 def _registration_of_class(cls: type[BaseModel], room: str | None, source: str) -> Registration:
     isolate: Isolation | None = None if "isolate" in cls.model_fields else _isolate_of(cls)
     memory_mb = None if "memory_mb" in cls.model_fields else getattr(cls, "memory_mb", None)
+    functions.check_yields_nothing(f"The class {cls.__qualname__}", cls.__dict__.get("run"))
+    functions.check_isolation(f"The class {cls.__qualname__}", isolate, memory_mb)
     place = room or GLOBAL_ROOM
     job_options.check_room(place)
     plain = job_options.registration_of(cls, place, {})
@@ -139,5 +142,6 @@ def _registration_of_class(cls: type[BaseModel], room: str | None, source: str) 
 
 
 def _isolate_of(cls: type[BaseModel]) -> Isolation | None:
-    isolate = getattr(cls, "isolate", None)
-    return isolate if isolate in get_args(Isolation) else None
+    isolate: Isolation | None = getattr(cls, "isolate", None)
+    # To a pydantic class of any other kind the name may mean something else.
+    return isolate if issubclass(cls, Extension) or isolate in get_args(Isolation) else None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeVar, Unpack, cast, get_type_hints, overload
+from typing import Any, ClassVar, Literal, TypeVar, Unpack, cast, get_args, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
@@ -104,11 +105,13 @@ def job(
 
     The payload is checked against the parameters with their defaults and ``Annotated`` limits;
     what is returned becomes the result by the return annotation. An ``async`` function runs in
-    an event loop of its own. Raises ``TypeError`` for a signature that no payload can fill.
+    an event loop of its own. Raises ``TypeError`` for a signature that no payload can fill, and
+    ``ValueError`` for an ``isolate`` or a ``memory_mb`` that nobody could keep.
     """
     job_options.check_options(options)
     if room is not None:
         job_options.check_room(room)
+    check_isolation("@jobroom.job", isolate, memory_mb)
     around = sys._getframe(1).f_locals  # noqa: SLF001  # annotations may name what is local there
 
     def decorate(function: F) -> F:
@@ -126,6 +129,34 @@ def job_of(function: object) -> JobFunction | None:
     return found if isinstance(found, JobFunction) else None
 
 
+def check_isolation(whose: str, isolate: object, memory_mb: object) -> None:
+    """Raise ``ValueError`` for an ``isolate`` or a ``memory_mb`` that cannot be kept."""
+    if isolate is not None and isolate not in get_args(Isolation):
+        raise ValueError(
+            f"{whose} has  isolate={isolate!r}: write 'thread' or 'process', or leave it out."
+        )
+    if memory_mb is None:
+        return
+    is_number = isinstance(memory_mb, int | float) and not isinstance(memory_mb, bool)
+    if not (is_number and 0 < cast("float", memory_mb) < math.inf):
+        raise ValueError(
+            f"{whose} has  memory_mb={memory_mb!r}: write a number of MiB above 0, or leave it out."
+        )
+    if isolate == "thread":
+        raise ValueError(
+            f"{whose} has memory_mb and  isolate='thread': memory is watched in processes of their"
+            " own only, so write  isolate='process'  or leave one of them out."
+        )
+
+
+def check_yields_nothing(whose: str, function: Any) -> None:
+    """Raise ``TypeError`` for a generator function: what it returns is no result yet."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"{whose} cannot be a job: it yields; return one result instead, a list for example."
+        )
+
+
 def registration_of(
     made: JobFunction, room: str | None = None, *, source: str | None = None
 ) -> Registration:
@@ -141,6 +172,7 @@ def _model_of(
 ) -> type[BaseModel]:
     names.check_category(category, (category,))  # which are allowed, the server knows
     names.check_name(name)
+    check_yields_nothing(_named(function), function)
     hints = _hints_of(function, around)
     parameters = inspect.signature(function).parameters.values()
     fields = dict(_field_of(function, one, hints) for one in parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -34,6 +35,9 @@ class ProcessRunner:
             raise ConfigurationError(
                 "Tasks in processes of their own need Linux or macOS: use threads on this machine."
             )
+        self._folder: str | None = None
+        with contextlib.suppress(OSError):  # it was removed
+            self._folder = str(Path.cwd())  # a task in a thread may change it later
         self._jobs = jobs
         self._echo = echo
         self._guardian = Guardian()
@@ -89,7 +93,7 @@ class ProcessRunner:
             with self._lock:
                 process = self._idle.pop() if self._idle else None
             if process is None:
-                return SlotProcess(self._guardian)
+                return SlotProcess(self._guardian, self._folder)
             if process.exit_code() is None:
                 return process
             process.end()  # it ended between two tasks

@@ -21,7 +21,7 @@ CHILD = "jobroom.worker.child"
 class SlotProcess:
     """Starts with it; leads a session and a group of its own, so that all in it can be ended."""
 
-    def __init__(self, guardian: Guardian) -> None:
+    def __init__(self, guardian: Guardian, folder: str | None = None) -> None:
         self._guardian = guardian
         ours, theirs = socket.socketpair()
         self.output_fd, their_output = os.pipe()
@@ -29,7 +29,7 @@ class SlotProcess:
             undo.callback(os.close, self.output_fd)
             undo.callback(ours.close)
             try:
-                self._process = _start(theirs.fileno(), their_output)
+                self._process = _start(theirs.fileno(), their_output, folder)
             finally:
                 theirs.close()
                 os.close(their_output)
@@ -79,7 +79,7 @@ def _hello() -> Message:
     }
 
 
-def _start(channel: int, output: int) -> subprocess.Popen[bytes]:
+def _start(channel: int, output: int, folder: str | None) -> subprocess.Popen[bytes]:
     home = str(Path(jobroom.__file__).parents[1])
     warned = [f"-W{option}" for option in sys.warnoptions]
     return subprocess.Popen(  # noqa: S603  # this very program
@@ -89,5 +89,6 @@ def _start(channel: int, output: int) -> subprocess.Popen[bytes]:
         stderr=output,
         pass_fds=[channel],
         start_new_session=True,
+        cwd=folder if folder is not None and Path(folder).is_dir() else None,
         env={**os.environ, "PYTHONPATH": home},
     )

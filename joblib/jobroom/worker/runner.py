@@ -32,8 +32,15 @@ class Outcome:
     final: bool = False
 
 
+def text_only(text: object) -> str:
+    """Return what a log is to be given; raises ``TypeError`` for what is no text."""
+    if isinstance(text, str):
+        return text
+    raise TypeError(f"log() takes text, not {type(text).__name__}: write  log(str(...))")
+
+
 class Tell(Protocol):
-    """What a running task says, and hears; nothing here waits for the server or raises."""
+    """What a running task says, and hears; nothing here waits for the server."""
 
     @property
     def cancelled(self) -> threading.Event:
@@ -45,7 +52,7 @@ class Tell(Protocol):
         ...
 
     def log(self, text: str) -> None:
-        """Append to the task's log."""
+        """Append to the task's log; ``TypeError`` for what is no text."""
         ...
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, cast
 
+from jobroom.client.options import Registration
 from jobroom.client.task import ClaimedTask
 from jobroom.client.worker import ProcessWorker
 from jobroom.worker.functions import Isolation
@@ -28,8 +29,8 @@ class Runners:
     def of(self, task: ClaimedTask) -> Runner:
         """Return what runs this task."""
         registration = self._worker.jobs.get(task.job_name)
-        own = None if registration is None else registration.isolate
-        return self._threads if (own or self._isolate) == "thread" else self.processes
+        where = self._isolate if registration is None else _where(registration, self._isolate)
+        return self._threads if where == "thread" else self.processes
 
     @property
     def processes(self) -> Runner:
@@ -58,7 +59,7 @@ def serving_of(
 ) -> Serving:
     """Return what serves a worker's jobs, not begun yet."""
     runners = Runners(worker, isolate, vis)
-    if any((one.isolate or isolate) == "process" for one in worker.jobs.values()):
+    if any(_where(one, isolate) == "process" for one in worker.jobs.values()):
         _ = runners.processes  # made before there are threads
     return Serving(
         worker,
@@ -68,6 +69,11 @@ def serving_of(
         close=runners.close,
         announce=announce,
     )
+
+
+def _where(registration: Registration, isolate: Isolation) -> Isolation:
+    """Say where a job's tasks run: a limit of memory is kept in processes only."""
+    return registration.isolate or ("process" if registration.memory_mb is not None else isolate)
 
 
 def serve(

@@ -29,6 +29,7 @@ log = logging.getLogger("jobroom.worker")
 
 CLAIM_SECONDS = 2
 """How long one claim is held open, and so how long an idle worker may need to leave."""
+MOST_SLOTS = 1000
 MOST_CLAIMED = 100
 """What the server allows at a time."""
 INTERVAL_SECONDS = 2.0
@@ -58,8 +59,8 @@ class Serving:
         close: Callable[[], None] = lambda: None,
         announce: Callable[[], None] = lambda: None,
     ) -> None:
-        if slots < 1:
-            raise ValueError(f"A worker has at least one slot; what was given is {slots}.")
+        if not 1 <= slots <= MOST_SLOTS:
+            raise ValueError(f"A worker has 1 to {MOST_SLOTS} slots; what was given is {slots}.")
         self._worker = worker
         self._search = Search(worker, INTERVAL_SECONDS, CLAIM_SECONDS)
         self.slots = Slots(slots, worker, self._search, runner_of)
@@ -78,11 +79,17 @@ class Serving:
 
         Raises what ended the claims, a refused token above all.
         """
+        self.slots.start()  # before there is a worker that could not run what it claims
+        try:
+            return self._run()
+        finally:
+            self.slots.close()
+
+    def _run(self) -> int:
         self._worker.arrive()
         self._worker.start_beating()
         with self._hearing_signals(), capture.installed():
             self._announce()
-            self.slots.start()
             self._claimer.start()
             while not self._is_over():
                 self._hear()
@@ -183,7 +190,6 @@ class Serving:
         if self._hurried_by is not None:
             self._cut_short()
         self._close_runners()
-        self.slots.close()
         self._worker.leave()
 
     def _cut_short(self) -> None:

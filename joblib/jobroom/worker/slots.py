@@ -11,6 +11,7 @@ from collections.abc import Callable
 from jobroom.client.search import Search
 from jobroom.client.task import ClaimedTask
 from jobroom.client.worker import ProcessWorker
+from jobroom.errors import ConfigurationError, JobroomError
 from jobroom.worker.runner import Outcome, Runner
 from jobroom.worker.telling import Flusher, TaskTell
 
@@ -49,9 +50,15 @@ class Slots:
         ]
 
     def start(self) -> None:
-        """Begin to run what is given."""
-        for thread in (*self._threads, self._flusher):
-            thread.start()
+        """Begin to run what is given; nothing is begun where the machine has too few threads."""
+        try:
+            for thread in (*self._threads, self._flusher):
+                thread.start()
+        except RuntimeError:
+            self.close()
+            raise ConfigurationError(
+                f"This machine does not give so many threads: serve fewer slots than {self.count}."
+            ) from None
 
     @property
     def free(self) -> int:
@@ -130,8 +137,7 @@ class Slots:
         self, task: ClaimedTask, tell: TaskTell, outcome: Outcome, *, seconds: float
     ) -> ClaimedTask | None:
         if outcome.status == "handed_back":
-            task.give_up(outcome.error or STOPPED)
-            _tell_end(task, "handed_back", seconds)
+            _hand_back(task, outcome.error or STOPPED, seconds)
             return None
         answer = task.settle(
             outcome.status,
@@ -151,6 +157,15 @@ class Slots:
     def _takes_next(self) -> bool:
         # What comes with a report has started, and might not be handed back.
         return not self._draining and not self._worker.misfits.met
+
+
+def _hand_back(task: ClaimedTask, error: str, seconds: float) -> None:
+    try:
+        task.release()
+    except JobroomError:
+        task.give_up(error)  # its job does not allow that, above all; told in a line of its own
+    else:
+        _tell_end(task, "handed_back", seconds)
 
 
 def _tell_end(task: ClaimedTask, outcome: str, seconds: float) -> None:

@@ -13,6 +13,7 @@ from jobroom.client.sender import LOG_SECONDS
 from jobroom.client.task import ClaimedTask
 from jobroom.client.transport import Patience
 from jobroom.errors import JobroomError
+from jobroom.worker.runner import text_only
 
 log = logging.getLogger("jobroom.worker")
 
@@ -45,7 +46,7 @@ class TaskTell:
 
     def log(self, text: str) -> None:
         """Keep the text until it is sent."""
-        self._task.write(text)
+        self._task.write(text_only(text))
 
     def flush(self) -> None:
         """Send what is new, if anything is; what could not be sent stays."""

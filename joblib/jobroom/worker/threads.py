@@ -32,6 +32,16 @@ class ThreadRunner:
 
     def run(self, task: ClaimedTask, tell: Tell) -> Outcome:
         """Run the task to its end, or to the step at which it was interrupted."""
+        with capture.minded():
+            return self._run(task, tell)
+
+    def close(self) -> None:
+        """Interrupt all that runs; those tasks are handed back."""
+        self._closed = True
+        for reach in tuple(self._reaches):
+            reach.interrupt(TaskStopped)
+
+    def _run(self, task: ClaimedTask, tell: Tell) -> Outcome:
         registration = self._jobs.get(task.job_name)
         cls = None if registration is None else registration.cls
         reach = _Reach()
@@ -52,12 +62,6 @@ class ThreadRunner:
             outcome = outcome or Outcome("handed_back")
         self._reaches.discard(reach)
         return outcome
-
-    def close(self) -> None:
-        """Interrupt all that runs; those tasks are handed back."""
-        self._closed = True
-        for reach in tuple(self._reaches):
-            reach.interrupt(TaskStopped)
 
     def _listen(self, reach: _Reach, tell: Tell) -> None:
         alarm = tell.cancelled
