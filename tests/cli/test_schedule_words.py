@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobroom.cli import schedule_words
+from jobroom.domain import crontext
 from jobroom.service import timetable
 
 
@@ -62,5 +63,10 @@ def test_how_soon_it_fires_is_told() -> None:
     assert soon({"next_at": None, "paused": True}) == "paused"
 
 
-def test_the_words_know_the_same_short_forms_as_the_server() -> None:
-    assert schedule_words._ALIASES == timetable._ALIASES
+@pytest.mark.parametrize(("short", "fields"), crontext.ALIASES.items())
+def test_the_words_and_the_server_take_a_short_form_for_its_fields(short: str, fields: str) -> None:
+    zone = {"timezone": "UTC"}
+    assert schedule_words.times({"cron": short, **zone}) == schedule_words.times(
+        {"cron": fields, **zone}
+    )
+    assert timetable._alternatives(short) == timetable._alternatives(fields)

@@ -7,16 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobroom.cli import printing
+from jobroom.domain import crontext
 
-_ALIASES = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _NUMBER = re.compile(r"\d{1,2}")
 _STEP = re.compile(r"\*/(\d{1,2})")
@@ -43,7 +35,7 @@ def times(schedule: Mapping[str, Any]) -> str:
     cron = schedule.get("cron")
     if not cron:
         return _interval(float(schedule.get("every_seconds") or 0))
-    words = _cron_words(*_ALIASES.get(cron.strip().lower(), cron).split())
+    words = _cron_words(*crontext.fields_of(cron))
     return printing.clean_line(f"{words or 'cron ' + cron} {schedule.get('timezone') or 'UTC'}")
 
 

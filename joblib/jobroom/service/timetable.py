@@ -11,6 +11,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jobroom.domain import crontext
 from jobroom.domain.jsontext import shown
 from jobroom.domain.records import MICROSECONDS
 from jobroom.errors import FieldError, NotFound, ValidationFailed
@@ -29,15 +30,6 @@ _MICROSECOND = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
 _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
-_ALIASES = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
 _FIELDS = {
     "minute": "minute",
     "hour": "hour",
@@ -194,14 +186,14 @@ def _alternatives(cron: str) -> list[dict[str, str]]:
     In cron a day fits that is named by its number or by its name, where both are restricted;
     and weekdays count from Sunday, while APScheduler's count from Monday.
     """
-    texts = _ALIASES.get(cron.strip().lower(), cron).split()
+    texts = crontext.fields_of(cron)
     if not cron.isascii():
         raise _refused("/cron", f"The cron expression {shown(cron)} must be plain ASCII.")
     if len(texts) != len(_FIELDS):
         count = f"has {len(texts)} fields" if len(texts) != 1 else "has one field"
         message = (
             f"The cron expression {shown(cron)} {count}; write five: minute, hour, day of the"
-            f" month, month, day of the week; or one of {', '.join(_ALIASES)}."
+            f" month, month, day of the week; or one of {', '.join(crontext.ALIASES)}."
         )
         raise _refused("/cron", message)
     fields = dict(zip(_FIELDS, texts, strict=True))

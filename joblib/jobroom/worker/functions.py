@@ -17,14 +17,13 @@ from jobroom.client import options as job_options
 from jobroom.client import result as results
 from jobroom.client.extension import Category
 from jobroom.client.options import JobOptions, Registration
+from jobroom.client.submission import JOB_MARK
 from jobroom.domain import names
 from jobroom.domain.names import GLOBAL_ROOM
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 Isolation = Literal["thread", "process"]
-MARK = "__jobroom_job__"
-"""The attribute of a function by which its job is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def job(
     def decorate(function: F) -> F:
         model = _model_of(function, name or function.__name__, str(category), around)
         made = JobFunction(function, model, room, options, isolate, memory_mb)
-        setattr(function, MARK, made)
+        setattr(function, JOB_MARK, made)
         return function
 
     return decorate if function is None else decorate(function)
@@ -125,7 +124,7 @@ def job(
 
 def job_of(function: object) -> JobFunction | None:
     """Return the job that ``@job`` made of a function; None for anything else."""
-    found = getattr(function, MARK, None) if inspect.isroutine(function) else None
+    found = getattr(function, JOB_MARK, None) if inspect.isroutine(function) else None
     return found if isinstance(found, JobFunction) else None
 
 
