@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jobroom.domain import names
 from jobroom.domain.records import Caller, Job, Schedule
@@ -95,13 +95,7 @@ def _new(tx: Transaction, caller: Caller, room_id: str, job: Job, spec: Schedule
         job_seq=job.seq,
         created_by_id=caller.identity,
         task=standing.write(spec.task),
-        cron=spec.cron,
-        every_seconds=spec.every_seconds,
-        timezone=spec.timezone,
-        catch_up=spec.catch_up,
-        paused=int(spec.paused),
-        start_at=spec.start_at,
-        end_at=spec.end_at,
+        **_times(spec),
         created_at=tx.now,
         next_at=timetable.first_after(spec.timing(tx.now), tx.now),
         last_at=None,
@@ -121,16 +115,23 @@ def _changed(tx: Transaction, found: Schedule, job: Job, spec: ScheduleSpec) -> 
     return found._replace(
         job_seq=job.seq,
         task=task,
-        cron=spec.cron,
-        every_seconds=spec.every_seconds,
-        timezone=spec.timezone,
-        catch_up=spec.catch_up,
-        paused=int(spec.paused),
-        start_at=spec.start_at,
-        end_at=spec.end_at,
+        **_times(spec),
         next_at=next_at,
         last_error=None if is_another else found.last_error,
     )
+
+
+def _times(spec: ScheduleSpec) -> dict[str, Any]:
+    """The columns that say when it fires, as they were said."""
+    return {
+        "cron": spec.cron,
+        "every_seconds": spec.every_seconds,
+        "timezone": spec.timezone,
+        "catch_up": spec.catch_up,
+        "paused": int(spec.paused),
+        "start_at": spec.start_at,
+        "end_at": spec.end_at,
+    }
 
 
 def _check_owner(caller: Caller, found: Schedule) -> None:
