@@ -159,6 +159,7 @@ PARTS = {
     "room_id": "r1",
     "full_name": ROTATE,
     "worker_id": "wanda",
+    "schedule_name": "nightly",
     "slug": "not-found",
 }
 
@@ -168,6 +169,8 @@ def routes(u1):
     """Every operation of the OpenAPI document, on things of u1 and wanda that exist."""
     document = taken(u1.get("/openapi.json"))
     task = u1.submit()
+    nightly = {"name": "nightly", "job": ROTATE, "cron": "0 3 * * *", "payload": {"angle": 90}}
+    taken(u1.put("/rooms/r1/schedules", nightly))
     return [
         (method.upper(), path, path.format(**PARTS, task_id=task["id"]), task)
         for path, operations in document["paths"].items()
@@ -193,7 +196,14 @@ def token_of_another_secret():
     return tokens.issue_token("another secret of more than 32 bytes", sub="u1", is_admin=True)
 
 
-OWN = {"/v1/joblib/workers", "/v1/me", "/v1/joblib/tasks/claim", "/v1/joblib/sweep", "/metrics"}
+OWN = {
+    "/v1/joblib/workers",
+    "/v1/joblib/rooms",
+    "/v1/me",
+    "/v1/joblib/tasks/claim",
+    "/v1/joblib/sweep",
+    "/metrics",
+}
 
 
 def test_no_route_shows_or_changes_what_lies_in_a_room_beyond_the_token(server, u1, u2, routes):
@@ -204,7 +214,7 @@ def test_no_route_shows_or_changes_what_lies_in_a_room_beyond_the_token(server, 
                 continue
             for person in (u2, boss):
                 body = {"category": "modifiers", "name": "Rotate", "status": "cancelled"}
-                body["tasks"] = [{"job": ROTATE}]
+                body |= {"tasks": [{"job": ROTATE}], "job": ROTATE, "cron": "0 4 * * *"}
                 has_body = method not in {"GET", "DELETE"} and not path.endswith("/retry")
                 sent = body if has_body else None
                 answer = person.ask(method, concrete, sent)
