@@ -14,7 +14,7 @@ import sys
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from py_compile import PycInvalidationMode
@@ -33,6 +33,8 @@ BUILT_AT = 315_619_200
 NEEDLESS_FOLDERS = (
     "bin",
     "certifi/tests",
+    "cffi",  # compiles; what it compiled asks for _cffi_backend alone
+    "pycparser",
     "pydantic/v1",
     "sqlalchemy/dialects/mssql",
     "sqlalchemy/dialects/mysql",
@@ -44,6 +46,12 @@ NEEDLESS_FOLDERS = (
 )
 OF_OTHER_DOORS = ("cli", "client", "compat", "demo", "testing", "worker")
 """Our packages for people and their workers."""
+NEEDLESS_FOR_STORE = {"any": (), "libsql": ("psycopg*",)}
+NEEDLESS_FOR_KEYS = {
+    "any": (),
+    "secret": ("cryptography*", "cffi*", "_cffi_backend*", "pycparser*"),
+}
+"""What a function does not need whose store and keys are known when it is built."""
 NEEDLESS_SUFFIXES = (".pyi", ".pyx", ".pxd", ".c", ".h")
 
 
@@ -53,6 +61,8 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, help="where to build; emptied first")
     parser.add_argument("--platform", default="arm64", choices=ARCHITECTURES)
     parser.add_argument("--python-version", default="3.13")
+    parser.add_argument("--store", default="any", choices=NEEDLESS_FOR_STORE)
+    parser.add_argument("--keys", default="any", choices=NEEDLESS_FOR_KEYS)
     parser.add_argument("--keep-in", type=Path, default=KEPT, help="where dependencies are kept")
     parser.add_argument("--zip", type=Path, help="also pack it into this file")
     parser.add_argument("--sizes-of", type=Path, help="print what in this zip is large")
@@ -62,6 +72,7 @@ def main() -> None:
             asked.folder,
             platform=asked.platform,
             python_version=asked.python_version,
+            needless=(*NEEDLESS_FOR_STORE[asked.store], *NEEDLESS_FOR_KEYS[asked.keys]),
             kept=asked.keep_in,
         )
     if asked.folder is not None and asked.zip is not None:
@@ -70,13 +81,17 @@ def main() -> None:
         print("\n".join(size_lines(asked.sizes_of)))  # noqa: T201 - that is what it is for
 
 
-def build(folder: Path, *, platform: str, python_version: str, kept: Path) -> None:
+def build(
+    folder: Path, *, platform: str, python_version: str, needless: Iterable[str], kept: Path
+) -> None:
     """Make the folder anew; its dependencies are ``kept`` for the next build from the same lock."""
     if folder.exists():
         shutil.rmtree(folder)
     with _locked(kept):  # SAM may build its functions side by side
         dependencies = _dependencies(kept, ARCHITECTURES[platform], python_version)
         shutil.copytree(dependencies, folder)
+    for path in [path for pattern in needless for path in folder.glob(pattern)]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     shutil.copy(ROOT / "app.py", folder)
     source = ROOT / "joblib" / "jobroom"
     left_out = shutil.ignore_patterns("__pycache__", *OF_OTHER_DOORS)
@@ -130,7 +145,7 @@ def _dependencies(kept: Path, platform: str, python_version: str) -> Path:
             made = Path(scratch) / "made"
             _install(made, platform=platform, python_version=python_version)
             _prune(made)
-            _compile(made, made, python_version)
+            _compile(made, made, python_version, keep_sources=False)
             for old in kept.glob("[0-9a-f]*"):
                 shutil.rmtree(old)
             made.rename(ready)
@@ -189,10 +204,11 @@ def _cut_symbols(path: Path) -> None:
     path.write_bytes(library[: max(ends)])
 
 
-def _compile(path: Path, root: Path, python_version: str) -> None:
+def _compile(path: Path, root: Path, python_version: str, *, keep_sources: bool = True) -> None:
     """Put bytecode in, which a function could never keep: its folder is read-only.
 
-    It is never compared with its source, so the times that a zip loses do not matter.
+    It is never compared with its source, so the times that a zip loses do not matter. Without
+    sources it stands in their place, and is made without docstrings and assertions.
     """
     running = ".".join(map(str, sys.version_info[:2]))
     if running != python_version:
@@ -201,12 +217,20 @@ def _compile(path: Path, root: Path, python_version: str) -> None:
             f"the function's is {python_version}. Name one of that version: PYTHON=...\n"
         )
         return
-    unchecked = PycInvalidationMode.UNCHECKED_HASH
     compiled = compileall.compile_dir if path.is_dir() else compileall.compile_file
     if not compiled(
-        path, quiet=1, stripdir=root, prependdir=TASK_ROOT, invalidation_mode=unchecked
+        path,
+        quiet=1,
+        stripdir=root,
+        prependdir=TASK_ROOT,
+        invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
+        optimize=-1 if keep_sources else 2,
+        legacy=not keep_sources,
     ):
         sys.exit("A module could not be compiled; the reason is above.")
+    if not keep_sources:
+        for source in path.rglob("*.py"):
+            source.unlink()
 
 
 def _settle(folder: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,8 +33,16 @@ ABOUT_SOME = "about some stores"
 THROUGH_DOOR = "door"
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait for servers, and not for a core."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Name what a test of conformance or of the contract may say of itself."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell that runs this in its background lets Ctrl-C be ignored, here and in all children.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "only_on(*stores): it is about these stores and no other")
     config.addinivalue_line("markers", "in_process_only(reason): no server lets its inside be seen")
     config.addinivalue_line("markers", "path_as_sent(reason): no gateway may decode the path")

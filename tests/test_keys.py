@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import anyio
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -17,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from jobroom import keys, tokens
 from jobroom.errors import ConfigurationError, StoreUnavailable, Unauthorized
+from jobroom.http import auth
 from jobroom.settings import JobLibSettings
 
 SECRET = "a shared secret of more than 32 bytes"
@@ -146,11 +150,15 @@ class Issuer:
 
     def __init__(self):
         self.body, self.asked = b"", 0
+        self.is_asked, self.answers = threading.Event(), threading.Event()
+        self.answers.set()
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 issuer.asked += 1
+                issuer.is_asked.set()
+                issuer.answers.wait(30)
                 self.send_response(200)
                 self.end_headers()
                 self.wfile.write(issuer.body)
@@ -163,6 +171,11 @@ class Issuer:
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         self.thread.start()
 
+    def falls_silent(self):
+        """From now on it lets whoever asks wait, until ``answers`` is set."""
+        self.is_asked.clear()
+        self.answers.clear()
+
     def publish(self, **named):
         algorithm = jwt.get_algorithm_by_name("ES256")
         listed = [
@@ -172,6 +185,7 @@ class Issuer:
         self.body = json.dumps({"keys": listed}).encode()
 
     def close(self):
+        self.answers.set()
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
@@ -258,6 +272,76 @@ class TestPublishedKeys:
         with pytest.raises(Unauthorized, match="algorithm"):
             verifier.verify(signed(SECRET, "first", "HS256"))
         assert issuer.asked == 0
+
+    def test_a_known_key_does_not_wait_for_what_an_unknown_one_makes_us_ask(
+        self, issuer, monkeypatch
+    ):
+        """Of any number with unknown keys one asks; the others wait for the same answer."""
+        verifier = tokens.TokenVerifier(keys.published_keys(issuer.url))
+        verifier.verify(signed(EC_KEY, "first"))
+        later(monkeypatch, keys.COOLDOWN_SECONDS)
+        issuer.falls_silent()
+        unknown = [signed(EC_KEY, f"unknown{number}") for number in range(4)]
+        with ThreadPoolExecutor(4) as threads:
+            refused = [threads.submit(verifier.verify, token) for token in unknown]
+            assert issuer.is_asked.wait(10)
+            good = [signed(EC_KEY, "first", sub=sub) for sub in "bc"]
+            assert verifier.verify_at_hand(good[0]).caller.identity == "b"
+            assert verifier.verify(good[1]).caller.identity == "c"
+            assert not any(each.done() for each in refused)
+            issuer.answers.set()
+            for each in refused:
+                with pytest.raises(Unauthorized, match="does not publish"):
+                    each.result(10)
+        assert issuer.asked == 2
+
+    def test_of_those_with_known_but_old_keys_one_asks_and_nobody_else_waits(
+        self, issuer, monkeypatch
+    ):
+        verifier = tokens.TokenVerifier(keys.published_keys(issuer.url))
+        verifier.verify(signed(EC_KEY, "first"))
+        later(monkeypatch, keys.FRESH_SECONDS)
+        issuer.falls_silent()
+        sent = signed(EC_KEY, "first", sub="sent")
+        assert verifier.verify_at_hand(sent) is None
+        assert verifier.verify_at_hand(signed(EC_KEY, "first", sub="b")) is not None
+        with ThreadPoolExecutor(1) as threads:
+            asking = threads.submit(verifier.verify, sent)
+            assert issuer.is_asked.wait(10)
+            assert verifier.verify(signed(EC_KEY, "first", sub="c")) is not None
+            assert not asking.done()
+            issuer.answers.set()
+            assert asking.result(10).caller.identity == "sent"
+        assert issuer.asked == 2
+
+    def test_the_door_lets_a_known_key_in_while_all_its_threads_wait_for_the_issuer(
+        self, issuer, monkeypatch
+    ):
+        door = auth.BearerAuthenticator(tokens.TokenVerifier(keys.published_keys(issuer.url)))
+
+        async def come(token):
+            found = door.authenticate({"headers": [(b"authorization", b"Bearer " + token)]})
+            return await found if inspect.isawaitable(found) else found
+
+        async def visit():
+            await come(signed(EC_KEY, "first"))
+            later(monkeypatch, keys.COOLDOWN_SECONDS)
+            issuer.falls_silent()
+            async with anyio.create_task_group() as others:
+                for number in range(2 * auth.FETCHING_THREADS):
+                    others.start_soon(refused, signed(EC_KEY, f"unknown{number}"))
+                await anyio.to_thread.run_sync(issuer.is_asked.wait, 10)
+                found = await come(signed(EC_KEY, "first", sub="bob"))
+                assert not issuer.answers.is_set()
+                issuer.answers.set()
+            return found
+
+        async def refused(token):
+            with pytest.raises(Unauthorized):
+                await come(token)
+
+        assert anyio.run(visit).caller.identity == "bob"
+        assert issuer.asked == 2
 
 
 def later(monkeypatch, seconds):

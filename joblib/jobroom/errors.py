@@ -32,6 +32,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MOST_FAULTS = 3
+"""How many faults of a payload stand in a traceback of ``PayloadInvalid``; ``errors`` has all."""
+
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
@@ -136,9 +139,15 @@ class ValidationFailed(InvalidInput):
 
 
 class PayloadInvalid(InvalidInput):
-    """A payload that does not fit its job's schema."""
+    """A payload that does not fit its job's schema; a traceback of it names the first faults."""
 
     slug = "payload-invalid"
+
+    def __init__(self, message: str, *, errors: tuple[FieldError, ...] = ()) -> None:
+        super().__init__(message, errors=errors)
+        # No part of the message: an answer, or the command line, lists them beside it.
+        for fault in [one for one in errors if one.message not in message][:MOST_FAULTS]:
+            self.add_note(f"{fault.pointer or 'the whole'}: {fault.message}")
 
 
 class IdempotencyKeyReused(InvalidInput):

@@ -11,15 +11,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import jwt
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from jwt.algorithms import AllowedPublicKeys
 
 from jobroom import secret_store
 from jobroom.errors import ConfigurationError, StoreUnavailable, Unauthorized
 from jobroom.settings import JobLibSettings
+
+if TYPE_CHECKING:
+    from jwt.algorithms import AllowedPublicKeys
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +53,9 @@ class FixedKey:
 class PublishedKeys:
     """The keys that an issuer publishes at an address (JWKS), fetched when needed and kept.
 
-    Fetching blocks, so ``key_for`` belongs in a thread. The last known keys serve through an
-    outage of the issuer, and an unknown key id makes it ask again at most every 30 seconds.
+    Fetching blocks, so ``key_for`` belongs in a thread. One thread asks at a time; meanwhile, and
+    through an outage of the issuer, the last known keys serve whoever names one, without waiting.
+    An unknown key id makes it ask again at most every 30 seconds.
     """
 
     may_fetch: ClassVar[bool] = True
@@ -64,23 +66,49 @@ class PublishedKeys:
         self._lock = threading.Lock()
         self._keys: dict[str, jwt.PyJWK] = {}
         self._reachable = True
-        self._stale_at = self._fetch_after = -math.inf
+        self._stale_at = self._fetch_after = self._sent_until = -math.inf
+
+    def peek(self, token: bytes) -> jwt.PyJWK | None:
+        """Return the key if it is known; None where somebody should ask ``key_for``. Never blocks.
+
+        Where the keys are old, one caller is sent to ask, and the others have those until he has.
+        """
+        try:
+            key = self._keys.get(self._key_id(token))
+        except (jwt.PyJWTError, Unauthorized):
+            return None
+        now = time.monotonic()
+        if key is not None and now >= self._sent_until and self._may_refresh(now):
+            self._sent_until = now + FETCH_TIMEOUT_SECONDS
+            return None
+        return key
 
     def key_for(self, token: bytes) -> jwt.PyJWK:
         """Return the key that the token's header names; its signature is yet to be checked."""
+        key_id = self._key_id(token)
+        key = self._keys.get(key_id)
+        # Who names a known key does not wait for what others have made us ask.
+        if key is not None and (self._lock.locked() or not self._may_refresh(time.monotonic())):
+            return key
+        with self._lock:
+            return self._look_up(key_id)
+
+    def _key_id(self, token: bytes) -> str:
         header = jwt.get_unverified_header(token)
         if header.get("alg") not in self.algorithms:
             raise jwt.InvalidAlgorithmError
         key_id = header.get("kid")
         if not isinstance(key_id, str):
             raise Unauthorized("The header of the token names no key: its issuer must set kid.")
-        with self._lock:
-            return self._look_up(key_id)
+        return key_id
+
+    def _may_refresh(self, now: float) -> bool:
+        return now >= self._stale_at and now >= self._fetch_after
 
     def _look_up(self, key_id: str) -> jwt.PyJWK:
         now = time.monotonic()
-        wanted = key_id not in self._keys or now >= self._stale_at
-        if wanted and now >= self._fetch_after:
+        is_unknown = key_id not in self._keys and now >= self._fetch_after
+        if is_unknown or self._may_refresh(now):
             self._fetch()
         key = self._keys.get(key_id)
         if key is not None:
@@ -201,6 +229,9 @@ def public_key(text: str, algorithms: Sequence[str] | None = None) -> FixedKey:
         kinds = ", ".join(chosen)
         raise ConfigurationError(f"{variable} must hold a PEM public key for one of {kinds}.")
     key = next(iter(fitting.values()))
+    # Imported where it is used: a function that is built for a shared secret has none of it.
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
     if isinstance(key, RSAPublicKey) and key.key_size < LEAST_RSA_BITS:
         raise ConfigurationError(f"{variable} is too short: RSA needs {LEAST_RSA_BITS} bits.")
     return FixedKey(key, tuple(fitting))
@@ -230,6 +261,9 @@ def _shared_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
 def _chosen_algorithms(
     algorithms: Sequence[str] | None, default: tuple[str, ...], *, allowed: tuple[str, ...]
 ) -> tuple[str, ...]:
+    if allowed is PUBLIC_KEY_ALGORITHMS and not jwt.algorithms.has_crypto:
+        message = 'Public keys need a library; install it: pip install "pyjwt[crypto]".'
+        raise ConfigurationError(message)
     # One kind of key only: HS beside a public key would let anyone sign with what is public.
     chosen = default if algorithms is None else tuple(algorithms)
     if not chosen or not set(chosen) <= set(allowed):

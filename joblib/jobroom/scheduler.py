@@ -32,7 +32,9 @@ def sweeping(queue: JobQueue) -> Iterator[None]:
         return
     # Servers started together should not sweep together for ever.
     jitter = int(seconds / 10) or None
-    scheduler = _steady_scheduler(seconds + (jitter or 0))
+    # Workers beat at least three times in a timeout.
+    beat = min(seconds, queue.settings.worker_timeout_seconds / 3)
+    scheduler = _steady_scheduler(seconds + (jitter or 0), beat)
     scheduler.add_job(
         _sweep,
         _from_now(seconds, jitter),
@@ -50,20 +52,25 @@ def sweeping(queue: JobQueue) -> Iterator[None]:
         scheduler.shutdown(wait=True)
 
 
-def _steady_scheduler(longest_wait: float) -> BackgroundScheduler:
+def _steady_scheduler(longest_wait: float, beat: float) -> BackgroundScheduler:
     """A scheduler that comes to its jobs within so many seconds, however the clock is set back.
 
     APScheduler plans by the host's clock: set back by ten minutes, it would do nothing for ten.
+    After the process stood still a job waits for a ``beat`` more: the workers' heartbeats of that
+    time lie unread, and to judge before they are read would lose workers that were there.
     """
     from apscheduler.schedulers.background import BackgroundScheduler
 
     class SteadyScheduler(BackgroundScheduler):  # type: ignore[misc]  # APScheduler has no types
         def _process_jobs(self) -> float | None:
             """Called each time that the scheduler has waited, which it does by a steady clock."""
-            latest = datetime.now(self.timezone) + timedelta(seconds=longest_wait)
+            now = datetime.now(self.timezone)
+            latest, breath = now + timedelta(seconds=longest_wait), timedelta(seconds=beat)
             for job in self.get_jobs():
                 if job.next_run_time > latest:  # planned before the clock was set back
                     job.modify(next_run_time=latest)
+                elif job.next_run_time + breath < now:  # planned before a standstill
+                    job.modify(next_run_time=now + breath)
             wait: float | None = super()._process_jobs()
             # The clock may have been set just now, while the wait was being computed from it.
             return None if wait is None else min(wait, longest_wait)

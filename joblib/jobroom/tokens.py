@@ -137,18 +137,23 @@ class TokenVerifier:
         return identity
 
     def verify_at_hand(self, token: bytes) -> Identity | None:
-        """Do as ``verify`` by the secrets that are known; None where they do not tell.
+        """Do as ``verify`` by the secrets or keys that are known; None where they do not tell.
 
         Never blocks, so whoever has a good token does not wait behind those that make us ask.
         """
+        if isinstance(self._accepted, keys.PublishedKeys):
+            _check_length(token)
+            key = self._accepted.peek(token)
+            return None if key is None else self._verified(token, key, None)
         versions = None if self._secret is None else self._secret.peek()
         if versions is None or versions is not self._versions:
             return None
         _check_length(token)
         fitting = cast("keys.SecretKeys", self._accepted).fitting(token, versions)
-        if fitting is None:
-            return None
-        identity = self._read(self._decode(token, lambda _: fitting))
+        return None if fitting is None else self._verified(token, fitting, versions)
+
+    def _verified(self, token: bytes, key: object, versions: tuple[str, ...] | None) -> Identity:
+        identity = self._read(self._decode(token, lambda _: key))
         self._remember(token, identity, versions)
         return identity
 

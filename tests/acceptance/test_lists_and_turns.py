@@ -195,6 +195,7 @@ class Listener:
 
     def __init__(self, known):
         self.known = known
+        self.logs: dict[str, tuple[int, int]] = {}
         self.told = []
 
     def tell(self, changed):

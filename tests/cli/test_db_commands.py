@@ -13,15 +13,16 @@ from pathlib import Path
 
 import pytest
 import servers
+import tables
 from typer.testing import CliRunner, Result
 
 from jobroom.cli import database, main
 from jobroom.domain.records import Caller
-from jobroom.service import claiming, registration, submission
+from jobroom.service import claiming, registration, scheduling, submission
 from jobroom.service.inspection import Inspection
 from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
-from jobroom.store import migrate
+from jobroom.store import jobs, migrate
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("sqlite", "libsql", "postgresql")
@@ -193,6 +194,27 @@ def test_a_check_finds_rows_whose_job_is_missing(run, url):
     done = run("db", "check", database_url=url)
     assert done.exit_code == 1
     assert "fault       1 rows of task.job_seq refer to rows that are not there." in done.stdout
+
+
+@on_each
+def test_a_check_names_a_damaged_schedule_and_says_what_to_do(run, url):
+    fill(url)
+    with JobQueue.open(JobLibSettings(database_url=url)) as queue:
+        for name in ("nightly", "hourly"):
+            queue.run(
+                scheduling.put_schedule,
+                caller=Caller("alice"),
+                room_id="r1",
+                job=queue.run(lambda tx: jobs.get_by_seq(tx, 1)),
+                spec=scheduling.ScheduleSpec(name, every_seconds=60.0),
+            )
+        tables.write(queue, "UPDATE schedule SET end_at = 9000000000000000000 WHERE name LIKE 'n%'")
+    done = run("db", "check", database_url=url)
+    assert done.exit_code == 1
+    assert done.stdout.endswith(
+        "fault       The schedule 'nightly' of room 'r1' is damaged (end_at is no time): put it"
+        " again.\n"
+    )
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)

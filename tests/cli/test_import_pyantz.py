@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
@@ -139,6 +140,49 @@ def test_what_could_not_be_taken_over_is_named(run, tmp_path, monkeypatch) -> No
         "fault: these wait for each other and will never run: round -> round",
     ]
     assert "1 blocked, 4 failed" in done.stdout
+    assert "4 jobs could not be taken over as they were" in done.stdout
+    assert done.exit_code == 1
+
+
+@pytest.mark.parametrize("fault", ["a job", "a cycle"])
+def test_a_fault_is_exit_code_1(fault: str, run, tmp_path) -> None:
+    """A script that goes on after it must see that something is not there as it was."""
+    queue = OldQueue(tmp_path / "old.db")
+    queue.add("good")
+    if fault == "a job":
+        queue.add("bad", text="{")
+    else:
+        queue.add("round", PENDING, ["round"])
+    done = run(queue.close(), "--into", f"sqlite:///{tmp_path}/ours.db")
+    assert done.exit_code == 1
+    assert "imported 2 jobs" in done.stdout
+
+
+def test_json_is_one_object_with_every_fault(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(import_pyantz, "MOST_NAMED", 1)
+    queue = OldQueue(tmp_path / "old.db")
+    for name in ("bad", "worse"):
+        queue.add(name, text="{")
+    queue.add("good")
+    path, target = queue.close(), f"sqlite:///{tmp_path}/ours.db"
+    done = run(path, "--into", target, "--json")
+    told = json.loads(done.stdout)
+    reason = "its configuration is no JSON"
+    assert done.exit_code == 1
+    assert told == {
+        "from": str(path),
+        "into": f"{tmp_path}/ours.db",
+        "imported": 3,
+        "dependencies": 0,
+        "statuses": {"pending": 1, "failed": 2},
+        "were_running": 0,
+        "known": 0,
+        "faults": [{"job": name, "reason": reason} for name in ("bad", "worse")],
+        "cycle": None,
+    }
+    again = run(path, "--into", target, "--json")
+    assert again.exit_code == 0
+    assert json.loads(again.stdout)["known"] == 3
 
 
 def test_an_empty_queue_is_imported_too(run, tmp_path) -> None:

@@ -69,6 +69,8 @@ SHAPES = {
     "nulls": dict.fromkeys(ALL),
     "lists": {name: [1] for name in ALL},
     "objects": {name: {} for name in ALL},
+    "lone surrogates": dict.fromkeys(ALL, "\ud800"),
+    "figures that are none": dict.fromkeys(ALL, float("nan")),
     "an unknown status": {**dict.fromkeys(ALL, "x"), "created_at": "2026-01-01T00:00:00Z"},
 }
 
@@ -104,3 +106,36 @@ def test_an_answer_of_another_shape_is_not_the_job_queue(answered, monkeypatch, 
     assert all(one.startswith("jobroom: the server ") for one in tries), err
     assert end.startswith("jobroom: ")
     assert "check the server's address" in end
+
+
+MENDED = {
+    "type": 5,
+    "properties": {"a": {"enum": 1, "anyOf": 2, "description": [3]}, "b": {"allOf": True}, "c": 4},
+    "required": [["a"]],
+    "oneOf": "none",
+    "$defs": None,
+}
+
+
+@pytest.mark.parametrize("schema", [MENDED, {"required": 7}, [1], 5, "x", None])
+def test_what_is_no_schema_allows_anything(answered, schema):
+    """Whoever registers a job through another door may write what he likes."""
+    job = {"name": "Rotate", "full_name": JOB, "alive_workers": 0, "schema": schema}
+    code, out, err = answered(f"jobs {JOB}", job)
+    assert (code, err) == (0, "")
+    assert out.startswith(JOB)
+
+
+@pytest.mark.parametrize("typed_field", ["a=1", "c=x", "other=[1]"])
+def test_a_payload_for_what_is_no_schema_is_sent_as_it_was_typed(answered, typed_field):
+    job = {"name": "Rotate", "full_name": JOB, "alive_workers": 0, "schema": MENDED}
+    code, _, err = answered(f"submit {JOB} --unchecked {typed_field}", job)
+    # The same document comes for the task as well.
+    assert code == exits.Code.AWAY
+    assert "it has no 'id'" in err
+
+
+def test_a_dry_run_says_how_many_more_it_may_not_name(answered):
+    code, out, err = answered(f"retry {NOBODY} --dry-run", {"tasks": [NOBODY], "hidden": 2})
+    assert (code, out) == (0, f"{NOBODY}\n")
+    assert err == "jobroom: and 2 more, in rooms that this token does not see\n"

@@ -208,6 +208,36 @@ def test_what_an_ill_server_answers_is_told(findings, answers, headers, check, s
     assert said in found[check]["found"]
 
 
+STRANGE = [5, None, True, "x", "\ud800", [1], [None], {"x": 1}]
+
+
+@pytest.mark.parametrize("member", [None, "id", "rooms", "is_admin"])
+def test_somebody_else_who_answers_for_the_token_is_told(findings, member):
+    """Whatever JSON it is, and whichever member of it."""
+    me = WELL["/v1/me"][1]
+    good = {"id": ["x"], "rooms": [None], "is_admin": [True]}.get(member, [])
+    answers = dict(WELL)
+    with other_server(answers) as url:
+        for strange in (one for one in STRANGE if one not in good):
+            document = strange if member is None else {**me, member: strange}
+            answers["/v1/me"] = (200, document)
+            code, found = findings(url=url)
+            assert (code, failed(found)) == (exits.Code.FAILED, ["token"]), document
+            assert "not by the job queue" in found["token"]["found"]
+            assert found["rights"]["ok"] is None
+
+
+@pytest.mark.parametrize("path", [path for path in WELL if path != "/v1/me"])
+def test_strange_answers_to_any_look_are_no_trace(findings, path):
+    answers = dict(WELL)
+    with other_server(answers) as url:
+        for strange in (5, [None], {}, *({"id": one, "info": one} for one in STRANGE)):
+            answers[path] = (200, strange)
+            code, found = findings("--room", "r1", url=url, hold=True)
+            assert code == exits.Code.FAILED
+            assert len(found) == len(checks.CHECKS)
+
+
 @pytest.mark.parametrize("date", ["", "yesterday"])
 def test_a_time_that_cannot_be_read_is_skipped(findings, date):
     with other_server(WELL, **({"Date": date} if date else {})) as url:

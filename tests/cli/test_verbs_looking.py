@@ -133,5 +133,8 @@ def test_each_document_is_the_apis_own(room, good):
     assert json.loads(good("stats", "r1", "--json"))["room_id"] == "r1"
     cancelled = json.loads(good("cancel", task_id, "--json"))
     assert (cancelled["id"], cancelled["status"]) == (task_id, "cancelled")
-    assert json.loads(good("retry", task_id, "--dry-run", "--json")) == {"tasks": [task_id]}
+    assert json.loads(good("retry", task_id, "--dry-run", "--json")) == {
+        "tasks": [task_id],
+        "hidden": 0,
+    }
     assert json.loads(good("retry", task_id, "--json"))["status"] == "pending"

@@ -116,10 +116,6 @@ def test_an_error_has_its_code_where_stderr_is_gone(shell):
     assert (code, out) == (exits.Code.USAGE, "")
 
 
-def test_a_task_is_submitted_where_stdout_is_closed(shell):
-    assert shell(f"jobroom submit {JOB} angle=90 >&-") == (exits.Code.OK, "", "")
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [

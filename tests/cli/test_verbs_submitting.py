@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 
 import live_server
+import pytest
 from verbs_room import JOB
 
 from jobroom.cli import exits
@@ -87,6 +89,28 @@ def test_an_unknown_job_is_told_with_the_one_that_was_meant(typed):
     code, _, err = typed("submit", "r1:modifiers:Rotat", "angle=1")
     assert code == exits.Code.NOT_FOUND
     assert err.strip().endswith(f"did you mean {JOB}?")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"angle": NaN}', "stdin: angle: NaN is not JSON; send null or a number."),
+        (b'{"cell": {"a": 1, "a": 2}}', "stdin: cell: The name 'a' appears twice in one object."),
+        (b"", "stdin: The body is empty; send a JSON object."),
+    ],
+)
+def test_a_fault_of_stdin_is_told_once_with_its_place(typed, monkeypatch, body, said):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(body)))
+    code, out, err = typed("submit", JOB, "-")
+    assert (code, out) == (exits.Code.USAGE, "")
+    assert err.splitlines() == [f"jobroom: {said}"]
+
+
+def test_the_one_fault_that_the_server_finds_is_told_once(typed):
+    code, _, err = typed("submit", JOB, "angle=1", "--run-at", "tomorrow")
+    assert code == exits.Code.USAGE
+    (line,) = err.splitlines()
+    assert line.startswith("jobroom: The body does not fit the contract: /run_at must be an RFC")
 
 
 def test_bad_json_is_told_with_its_place(typed):

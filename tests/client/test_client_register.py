@@ -212,9 +212,10 @@ class TestSubmit:
         assert task["sent"]["priority"] == 3
         assert task["sent"]["run_at"] == task["sent"]["expires_at"] == "2026-05-04T03:02:01+00:00"
 
-    def test_a_time_without_an_offset_is_refused(self, jobs):
+    @pytest.mark.parametrize("at", [datetime(2026, 5, 4), "tomorrow", 17])  # noqa: DTZ001
+    def test_what_is_no_time_with_an_offset_is_refused(self, jobs, at):
         with pytest.raises(ValidationFailed, match="run_at"):
-            jobs.submit(Rotate, run_at=datetime(2026, 5, 4))  # noqa: DTZ001
+            jobs.submit(Rotate, run_at=at)
 
     @pytest.mark.parametrize("value", [float("nan"), {1, 2}, object()])
     def test_a_payload_that_is_no_json_is_refused_before_it_is_sent(self, jobs, value):
@@ -277,6 +278,13 @@ class TestSubmit:
         server.on_request = finish_at_the_second_look
         assert jobs.wait(task["id"])["status"] == "completed"
         assert polled == ["wait=20", "wait=20"]
+
+    def test_a_wait_outlives_an_outage(self, server, jobs):
+        """As that of ``Client`` does: a page of a gateway is no end of it."""
+        task = jobs.submit(Rotate)
+        server.tasks[task["id"]]["status"] = "completed"
+        server.fail_next("GET", "/tasks/", times=3, status=504, text="upstream request timeout")
+        assert jobs.wait(task["id"])["status"] == "completed"
 
     def test_a_wait_gives_up_after_its_timeout(self, jobs):
         task = jobs.submit(Rotate)

@@ -97,7 +97,7 @@ def test_payloads_may_come_from_an_async_iterator(queue):
 
 
 def test_slow_payloads_are_submitted_before_all_have_come(queue, monkeypatch):
-    monkeypatch.setattr("jobroom.client.mapping.DRAW_SECONDS", 0.0)
+    monkeypatch.setattr("jobroom.client.drawing.DRAW_SECONDS", 0.0)
     queue.work = lambda payload: {"result": payload["n"]}
     given = []
 

@@ -243,11 +243,9 @@ def test_a_callable_without_a_token_is_no_outage(queue, colour):
 
 
 def test_an_address_that_cannot_be_asked_is_told_without_the_token(colour):
-    client = colour.client("http://x\u00ad", "secret", http=colour.http())
     with pytest.raises(errors.ConfigurationError) as raised:
-        client.me()
+        colour.client("http://x\u00ad", "secret")
     assert "secret" not in str(raised.value)
-    client.close()
 
 
 def test_the_transport_of_the_caller_is_used(colour):

@@ -16,6 +16,7 @@ class Ear:
 
     def __init__(self, desk, task: Task) -> None:
         self.known = {task.id: task.version}
+        self.logs: dict[str, tuple[int, int]] = {}
         self.heard: list[Task] = []
         self._told = threading.Event()
         desk.queue.listeners.append(self)

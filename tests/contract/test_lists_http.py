@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from contract_api import ANGLE, ROTATE, Api, Json, Person, listed, pointers, q, refused, taken
 
+from jobroom.http import paging
 from jobroom.store import lists
 
 TASKS = "/rooms/r1/tasks"
@@ -183,7 +184,17 @@ def test_a_cursor_beside_an_offset_is_422(path: str, wanda: Person) -> None:
     assert pointers(refused(answer, "validation-error")) == ["/cursor"]
 
 
+MARKS = {
+    "tasks": paging.list_mark("tasks", "r1"),
+    "jobs": paging.list_mark("jobs", "r1"),
+    "workers": paging.list_mark("workers", ""),
+}
+
+
 def _made_up(value: Any) -> str:
+    """What has the shape of a cursor, with the mark of a list where it names one."""
+    if isinstance(value, list) and value and value[0] in MARKS:
+        value = [MARKS[value[0]], *value[1:]]
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
@@ -255,6 +266,57 @@ def test_a_cursor_of_another_list_is_422(wanda: Person) -> None:
     for kind, path in kinds.items():
         for other in cursors.keys() - {kind}:
             refused(wanda.get(f"{path}?cursor={cursors[other]}"), "validation-error")
+
+
+def test_a_made_up_cursor_that_is_right_is_taken(wanda: Person) -> None:
+    """What is refused above is refused for what it says, and not for its mark."""
+    first, _ = _submit(wanda, 2)
+    cursor = _made_up(["tasks", 2, FILTERS])
+    assert listed(wanda.get(f"{TASKS}?cursor={cursor}")) == [first]
+
+
+def test_a_cursor_of_the_same_list_elsewhere_is_422(wanda: Person) -> None:
+    """Rules, *Lists*: another room's, another graph's, or that of all rooms together."""
+    rooms = ("r1", "r2")
+    wanda.register(room="r2")
+    graphs = []
+    for room in rooms:
+        rotate = f"{room}:modifiers:Rotate"
+        first = wanda.submit(rotate, room=room)
+        wanda.submit(rotate, room=room, depends_on=[first["id"]])
+        graphs.append(f"/tasks/{first['id']}/graph")
+        wanda.register("Turn", room=room, worker_id=taken(wanda.post("/workers"))["id"])
+        for name in ("a", "b"):
+            body = {"name": name, "job": rotate, "payload": {"angle": 1}, "every_seconds": 60}
+            taken(wanda.put(f"/rooms/{room}/schedules", body))
+    families = [
+        *([f"/rooms/{room}/{of}" for room in rooms] for of in ("tasks", "jobs", "schedules")),
+        graphs,
+        ["/workers", "/rooms/r1/workers", "/rooms/r2/workers"],
+    ]
+    for family in families:
+        for path in family:
+            cursor = taken(wanda.get(f"{path}?limit=1"))["next_cursor"]
+            for other in family:
+                answer = wanda.get(f"{other}?cursor={cursor}")
+                if other == path:
+                    taken(answer)
+                else:
+                    assert pointers(refused(answer, "validation-error")) == ["/cursor"]
+
+
+def test_a_graphs_cursor_goes_with_any_spelling_of_its_task(wanda: Person) -> None:
+    first = wanda.submit()
+    wanda.submit(depends_on=[first["id"]])
+    cursor = taken(wanda.get(f"/tasks/{first['id']}/graph?limit=1"))["next_cursor"]
+    taken(wanda.get(f"/tasks/{first['id'].upper()}/graph?cursor={cursor}"))
+
+
+def test_a_cursor_of_a_jobs_tasks_goes_on_in_the_rooms_list_too(wanda: Person) -> None:
+    """Rules, *Lists*: it carries its filters, of which the job is one."""
+    first, _ = _submit(wanda, 2)
+    cursor = taken(wanda.get(f"/rooms/r1/jobs/{ROTATE}/tasks?limit=1"))["next_cursor"]
+    assert listed(wanda.get(f"{TASKS}?cursor={cursor}")) == [first]
 
 
 @pytest.mark.parametrize(

@@ -269,7 +269,7 @@ def test_a_dry_run_lists_what_a_retry_would_start(staged: dict[str, str], api: A
     alice, task = api.by("alice"), {"id": staged["failed"]}
     before = alice.show(task)
     path = f"/tasks/{task['id']}/retry?dry_run="
-    assert taken(alice.post(f"{path}true")) == {"tasks": [task["id"]]}
+    assert taken(alice.post(f"{path}true")) == {"tasks": [task["id"]], "hidden": 0}
     assert alice.show(task) == before
     refused(api.by("bob").post(f"{path}true"), "forbidden")
     refused(alice.post(f"/tasks/{staged['pending']}/retry?dry_run=true"), "invalid-task-transition")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 from contract_api import ANGLE, ROTATE, Api, Json, Person, listed, pointers, q, refused, taken
+
+from jobroom.settings import JobLibSettings
 
 HOUR = 3600
 DAILY = {"name": "nightly", "job": ROTATE, "payload": {"angle": 90}, "cron": "0 3 * * *"}
@@ -203,3 +207,23 @@ def test_numbers_of_a_payload_come_back_and_go_out_as_they_were_sent(alice: Pers
     alice.api.let_pass(HOUR + 60)
     alice.api.sweep()
     assert b"123456789012345678901234567890" in alice.get("/rooms/r1/tasks").content
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["next_at = 'soon'", "end_at = x'ff'", "created_at = 'once'", "every_seconds = 'often'"],
+)
+def test_a_damaged_row_is_shown_with_what_to_do_and_hides_nobody(
+    how: str, alice: Person, settings: JobLibSettings
+) -> None:
+    put(alice, HOURLY)
+    put(alice, DAILY)
+    path = settings.database_url.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(f"UPDATE schedule SET {how} WHERE name = 'hourly'")  # noqa: S608 - our own
+    found = taken(alice.get(f"{ADDRESS}/hourly"))
+    assert found["last_error"].endswith("; put it again.")
+    items = taken(alice.get(ADDRESS))["items"]
+    assert [item["last_error"] for item in items] == [found["last_error"], None]
+    assert put(alice, HOURLY)["last_error"] is None
+    assert len(taken(alice.get(f"{ADDRESS}/hourly"))["upcoming"]) == 5

@@ -21,7 +21,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 from servers import Postgres, Sqld
 
-from jobroom import keys, secret_store, tokens
+from jobroom import keys, secret_place, secret_store, tokens
 from jobroom.domain.records import Caller
 from jobroom.errors import ConfigurationError, StoreUnavailable, Unauthorized
 from jobroom.service import registration, submission
@@ -97,10 +97,10 @@ def surroundings(monkeypatch):
         forget()
 
     def forget():
-        made = secret_store._make_client
+        made = secret_place._make_client
         for service in ("secretsmanager", "ssm"):
             if made.cache_info().currsize:
-                for patience in (secret_store.PATIENT, secret_store.HURRIED):
+                for patience in (secret_place.PATIENT, secret_place.HURRIED):
                     made(service, REGION, patience)[0].close()
         made.cache_clear()
 
@@ -119,14 +119,14 @@ def inside(aws, surroundings):
 def asked(monkeypatch):
     """What was asked of the store of secrets: the stages, in order; ``before`` runs before each."""
     found = SimpleNamespace(stages=[], before=lambda: None)
-    ask = secret_store._ask
+    ask = secret_place._ask
 
     def counting(place, stage, patience):
         found.stages.append(stage)
         found.before()
         return ask(place, stage, patience)
 
-    monkeypatch.setattr(secret_store, "_ask", counting)
+    monkeypatch.setattr(secret_place, "_ask", counting)
     return found
 
 
@@ -138,7 +138,8 @@ def clock(monkeypatch):
     seen = SimpleNamespace(
         time=lambda: real[0]() + moved.seconds, monotonic=lambda: real[1]() + moved.seconds
     )
-    monkeypatch.setattr(secret_store, "time", seen)
+    for module in (secret_store, secret_place):
+        monkeypatch.setattr(module, "time", seen)
     return moved
 
 
@@ -243,7 +244,7 @@ class TestRefusals:
             found, sentence = refusal_of(NOWHERE)
         assert found is kind
         assert said in sentence
-        assert server.requests <= secret_store.MOST_TRIES
+        assert server.requests <= secret_place.MOST_TRIES
 
     def test_no_credentials(self, aws, surroundings):
         surroundings(

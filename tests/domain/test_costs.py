@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobroom.domain.costs import Ceiling, Estimate
-from jobroom.domain.schemas import weigh
+from jobroom.domain.places import Places
+from jobroom.domain.weights import Weights
 
 LEAVES = st.sampled_from(
     [
@@ -49,11 +50,13 @@ PAYLOADS = st.recursive(
 @given(SCHEMAS, PAYLOADS)
 def test_the_ceiling_for_a_length_lies_above_the_estimate_for_any_payload_of_it(schema, payload):
     text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
-    price = Estimate(schema).price(payload, math.inf)
+    places = Places(schema)
+    weights = Weights(places)
+    price = Estimate(places, weights.costliest()[0]).price(payload, math.inf)
     assert price is not None
-    assert price.total <= Ceiling(schema, weigh(schema)).of(len(text))
+    assert price.total <= Ceiling(places, weights.whole(schema)).of(len(text))
 
 
 def test_no_length_bounds_a_pattern_that_may_backtrack():
     schema = {"properties": {"a": {"pattern": "^(?=a)a*$"}}}
-    assert Ceiling(schema, weigh(schema)).of(2) == math.inf
+    assert Ceiling(Places(schema), 2).of(2) == math.inf

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 from fuzz_kit import BASE, DOCUMENT, PROBLEM, SUBMIT, Answer, Target
 
-from jobroom.http import door
+from jobroom.http import door, paging
 from jobroom.http.routes import ROUTES
 
 UUID = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -76,7 +76,7 @@ def test_an_address_without_the_id_it_needs_is_no_address(target: Target, method
 def test_a_made_up_cursor_that_names_a_status_many_times_is_422(target: Target, count: int) -> None:
     """A list is one search for each status: SQLite takes 500, and we write each of them once."""
     filters = {"status": ["pending"] * count, "job": None, "created_by_id": None}
-    text = json.dumps(["tasks", 5, filters]).encode()
+    text = json.dumps([paging.list_mark("tasks", "r1"), 5, filters]).encode()
     cursor = base64.urlsafe_b64encode(text).rstrip(b"=")
     answer = target.send("found", "GET", f"{BASE}/rooms/r1/tasks", query=b"cursor=" + cursor)
     assert _slug(answer) == "validation-error"

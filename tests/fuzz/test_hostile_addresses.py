@@ -10,6 +10,8 @@ from fuzz_kit import BASE, Target, examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobroom.http import paging
+
 NASTY = [
     *(
         "%00",
@@ -132,6 +134,11 @@ def _packed(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
+MARKS = [
+    paging.list_mark(kind, room)
+    for kind, room in (("tasks", "r1"), ("jobs", "r1"), ("workers", "r1"), ("workers", ""))
+]
+"""What the cursors of the lists begin with: what follows is to be looked at too."""
 numbers = st.sampled_from(
     [
         *(
@@ -157,17 +164,19 @@ cursors = st.one_of(
         lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner),
         max_leaves=6,
     ).map(lambda value: _packed(json.dumps(value))),
-    st.tuples(
-        st.sampled_from(["tasks", "jobs", "workers"]), st.integers() | st.text(max_size=5)
-    ).map(lambda pair: _packed(json.dumps([*pair, {}]))),
+    st.tuples(st.sampled_from(MARKS), st.integers() | st.text(max_size=5)).map(
+        lambda pair: _packed(json.dumps([*pair, {}]))
+    ),
     st.lists(st.sampled_from(["pending", "failed", "x"]), max_size=4).map(
         lambda statuses: _packed(
-            json.dumps(["tasks", 5, {"status": statuses * 200, "job": None, "created_by_id": None}])
+            json.dumps(
+                [MARKS[0], 5, {"status": statuses * 200, "job": None, "created_by_id": None}]
+            )
         )
     ),
-    st.sampled_from(["[" * 9999, '["tasks",' + "9" * 5000 + ",{}]", '["tasks",1e400,{}]']).map(
-        _packed
-    ),
+    st.sampled_from(
+        ["[" * 9999, f'["{MARKS[0]}",' + "9" * 5000 + ",{}]", f'["{MARKS[0]}",1e400,{{}}]']
+    ).map(_packed),
 )
 
 

@@ -85,6 +85,17 @@ SCHEMAS = [
     *('{"$id":"\\u0000"}', '{"enum":[]}', '{"minLength":-1}', '{"maxItems":1e30}', "true", "false"),
     *('{"$dynamicRef":"#x"}', '{"$anchor":"x","$ref":"#x"}', '{"pattern":"[' + "a" * 9999 + ']"}'),
 ]
+# Two kilobytes each that would take minutes, and gigabytes, to compile or to check by.
+LINKS = {
+    f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2, "unevaluatedProperties": False}
+    for n in range(24)
+}
+SCHEMAS += [
+    json.dumps({"$defs": {**LINKS, "d24": {}}, "$ref": "#/$defs/d0"}),
+    json.dumps({"$defs": {**LINKS, "d24": {"$ref": "#/$defs/d0"}}, "$ref": "#/$defs/d0"}),
+    '{"allOf":[' * 24 + "{}" + '],"unevaluatedItems":false,"unevaluatedProperties":false}' * 24,
+    json.dumps({"x": LINKS, "$ref": "#/x/d23/anyOf/0"}),
+]
 nasty = st.sampled_from(NASTY_NUMBERS + NASTY_TEXTS + NASTY_SHAPES + SCHEMAS)
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -169,6 +180,10 @@ def test_what_is_accepted_is_given_back_byte_by_byte(
 
 
 @given(schema=st.sampled_from(SCHEMAS) | plain, payload=values, number=st.integers(0, 10**6))
+@example(schema=SCHEMAS[-1], payload="1", number=-1)
+@example(schema=SCHEMAS[-2], payload="1", number=-2)
+@example(schema=SCHEMAS[-3], payload="1", number=-3)
+@example(schema=SCHEMAS[-4], payload="1", number=-4)
 @examples(150)
 def test_no_schema_and_payload_get_another_answer_than_the_documented(
     target: Target, schema: str, payload: str, number: int

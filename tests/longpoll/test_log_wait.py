@@ -17,13 +17,8 @@ from jobroom.service.queue import JobQueue
 pytestmark = pytest.mark.anyio
 
 LONG = 60
+FOLLOWERS = 20
 SOON = 30.0  # far under LONG: what ends by then was not ended by the deadline
-
-
-@pytest.fixture
-def no_recheck(monkeypatch):
-    """Nobody looks again by himself: what wakes a follower has told him."""
-    monkeypatch.setattr(tasklogs, "RECHECK_SECONDS", LONG)
 
 
 @pytest.fixture
@@ -50,9 +45,7 @@ async def follow(api, task, offset=0):
     ],
     ids=str,
 )
-async def test_a_follower_is_woken_by_what_comes_through_this_process(
-    api, no_recheck, said, text, ended
-):
+async def test_a_follower_is_woken_by_what_comes_through_this_process(api, said, text, ended):
     """Log, *long-poll*: told by the commit, as every waiter is."""
     task = await api.running()
     waiting = await follow(api, task)
@@ -66,7 +59,7 @@ async def test_a_follower_is_woken_by_what_comes_through_this_process(
     assert (api.door.waiters, api.door.watch.known) == (0, {})
 
 
-async def test_progress_without_a_log_does_not_end_the_wait(api, no_recheck):
+async def test_progress_without_a_log_does_not_end_the_wait(api):
     task = await api.running()
     waiting = await follow(api, task)
     changed = await api.report(task, progress=0.5)
@@ -88,21 +81,46 @@ async def test_a_status_wait_is_not_woken_by_a_log(api):
     assert (await waiting).json()["message"] == "now"
 
 
-async def test_a_follower_notices_what_another_process_appends(api, other, monkeypatch):
-    """Log, *long-poll*: in bounded time, by looking again."""
-    monkeypatch.setattr(tasklogs, "RECHECK_SECONDS", 0.1)
+def append_elsewhere(other, task, text):
+    """Another process takes what a worker has sent."""
+    said = reporting.Report(log=text, log_offset=0, attempt=1)
+    other.run(reporting.report, caller=Caller("w"), task_id=task["id"], report=said)
+
+
+async def test_a_follower_notices_what_another_process_appends(api, other):
+    """Log, *long-poll*: in bounded time, by a look at what others have written."""
     task = await api.running()
     waiting = await follow(api, task)
     started = time.monotonic()
-    said = reporting.Report(log="from elsewhere", log_offset=0, attempt=1)
-    await asyncio.to_thread(
-        other.run, reporting.report, caller=Caller("w"), task_id=task["id"], report=said
-    )
+    await asyncio.to_thread(append_elsewhere, other, task, "from elsewhere")
     assert (await waiting).json()["text"] == "from elsewhere"
     assert time.monotonic() - started < SOON
+    assert (api.door.watch.known, api.door.watch.logs) == ({}, {})
 
 
-async def test_a_follower_s_place_is_given_up_with_it(api, no_recheck):
+async def test_followers_ask_for_nothing_until_there_is_something(api, other, monkeypatch):
+    """However many follow, the looks of the process are for all of them: each reads twice."""
+    read, begun, reads = tasklogs._read, asyncio.Event(), []
+
+    async def counted(*asked):
+        part = await read(*asked)
+        reads.append(part.reach)
+        if len(reads) == FOLLOWERS:
+            begun.set()
+        return part
+
+    monkeypatch.setattr(tasklogs, "_read", counted)
+    followed, another = await api.running(), await api.running()
+    waiting = [await follow(api, followed) for _ in range(FOLLOWERS)]
+    await begun.wait()
+    await asyncio.to_thread(append_elsewhere, other, another, "for nobody")
+    await asyncio.to_thread(append_elsewhere, other, followed, "for all")
+    answers = await asyncio.gather(*waiting)
+    assert {answer.json()["text"] for answer in answers} == {"for all"}
+    assert sorted(reads) == [0] * FOLLOWERS + [len("for all")] * FOLLOWERS
+
+
+async def test_a_follower_s_place_is_given_up_with_it(api):
     task = await api.running()
     gone = api.by_hand("GET", f"/tasks/{task['id']}/log", wait=LONG)
     await api.watching(task)
@@ -122,3 +140,15 @@ async def test_a_log_told_before_the_read_came_back_is_not_lost():
         assert (follower.changed.done(), poller.changed.done()) == (True, False)
         follower.saw(3, log=(1, 20))
         assert not follower.changed.done()
+
+
+async def test_what_one_follower_has_read_is_news_to_one_who_has_read_less():
+    watch = TaskWatch(lambda: None)
+    watch.enter(asyncio.get_running_loop())
+    with watch.of("t") as ahead, watch.of("t") as behind:
+        behind.saw(3, log=(1, 10))
+        ahead.saw(3, log=(1, 20))
+        assert (ahead.changed.done(), behind.changed.done()) == (False, True)
+        behind.saw(3, log=(1, 20))
+        assert watch.logs == {"t": (1, 20)}
+    assert watch.logs == {}

@@ -69,6 +69,7 @@ READ_AS_A_WHOLE = {
     "rosters._COUNT_ALL": {"ix_worker_beat"},  # a list of the live workers counts them
     "rosters._COUNT_SERVING": {"ix_worker_beat", "pk_worker_job_link", "pk_job"},
     "rosters._SERVING": {"ix_worker_beat", "pk_worker_job_link", "pk_job", "pk_worker"},
+    "rosters._SERVING_IN_ROOMS": {"ix_worker_beat", "pk_worker_job_link", "pk_job", "pk_worker"},
     "jobs._COUNT": {"pk_job", "unique_job"},
 }
 
@@ -88,6 +89,7 @@ def statements() -> Iterator[tuple[str, Statement]]:
 OWN = ("edges.", "planned.")
 STATEMENTS = {value: name for name, value in statements()} | {
     planned._find(4): "planned._find",
+    planned._look_at(4): "planned._look_at",
     planned._expect(4): "planned._expect",
     planned._get(4): "planned._get",
     rooms._present(4): "rooms._present",

@@ -108,6 +108,15 @@ async def test_a_tasks_life_over_http_is_one_request_to_the_store_each(api, site
     assert set(took.values()) == {1}
 
 
+async def test_a_list_of_jobs_asks_the_store_as_often_for_many_as_for_one(api, tally):
+    """Their workers are asked for together, not job by job."""
+    path = f"{BASE}/rooms/room0/jobs"
+    assert len((await api.send("GET", f"{path}?limit=5"))["items"]) == 5
+    one, many = [await api.requests("GET", f"{path}?limit={limit}") for limit in (1, 5)]
+    tally(one=one, many=many)
+    assert one == many
+
+
 async def test_a_submission_by_a_job_that_has_changed_reads_it_again(api, site, tally):
     """The write that was refused, the job as it is now, and the write again."""
     path = f"{SUBMIT}:Lenient"

@@ -254,6 +254,21 @@ def test_chosen_ids_make_a_repeat_safe(desk, alice, rotate) -> None:
     assert [view.task.id for view in with_key.views] == [task.id for task in first]
 
 
+def test_a_key_that_comes_with_known_ids_is_remembered(desk, alice, rotate) -> None:
+    """Rules, *Idempotency*: for all of the tasks, however they are asked for again."""
+    news = [*chain(600, fingerprint="f"), NewTask(id=AN_ID, fingerprint="f")]
+    ids = [task.id for task in submit(desk, alice, rotate, *news)]
+    for key in ("k", "k", None, "l", "k"):
+        again = submitted(desk, alice, rotate, *news, key=key)
+        assert ([view.task.id for view in again.views], again.replayed) == (ids, True)
+    with pytest.raises(IdempotencyKeyReused):
+        submit(desk, alice, rotate, *chain(2, fingerprint="g"), key="k")
+    with pytest.raises(IdempotencyKeyReused):
+        desk.submit(alice, rotate, idempotency_key="k", fingerprint="h")
+    desk.wait(DAY)
+    assert submit(desk, alice, rotate, *chain(2, fingerprint="g"), key="k")[0].id not in ids
+
+
 def test_chosen_ids_that_are_taken_refuse_all(desk, alice, bob, rotate) -> None:
     desk.submit(alice, rotate, id=AN_ID, fingerprint="f")
     news = [NewTask(id=ANOTHER, fingerprint="g"), NewTask(id=AN_ID, fingerprint="g")]

@@ -315,7 +315,7 @@ def test_who_holds_a_task_may_depend_on_it_whatever_his_rooms(desk, admin, bob) 
         f" VALUES ('{worker}', {job.seq})"
     )
     first = desk.submit(bob, job)
-    assert desk.claim_one(carol, worker).id == first.id
+    assert desk.claim_one(Caller("carol"), worker).id == first.id
     assert desk.submit(carol, job, room_id="r2", depends_on=after(first)).status == "blocked"
 
 
@@ -392,7 +392,9 @@ def test_what_waits_is_shown_as_changed(desk, alice, rotate, running) -> None:
     """Rules, *ETag*: it rises with what is shown."""
     waits = desk.submit(alice, rotate, depends_on=after(running))
     seen = []
-    desk.queue.listeners.append(type("L", (), {"known": {}, "tell": staticmethod(seen.extend)})())
+    desk.queue.listeners.append(
+        type("L", (), {"known": {}, "logs": {}, "tell": staticmethod(seen.extend)})()
+    )
     desk.submit(alice, rotate, parent=running.id)
     assert desk.get(alice, waits).version == waits.version + 1
     assert (waits.id, waits.version + 1) in [(each.id, each.version) for each in seen]

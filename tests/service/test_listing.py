@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from jobroom.domain.records import Logged
 from jobroom.errors import JobNotFound
-from jobroom.service import reading
+from jobroom.service import reading, reporting
 from jobroom.store import lists
 
 
@@ -145,5 +146,20 @@ def test_tasks_that_changed_since_they_were_seen_are_found_for_who_waits(
     known = {task.id: task.version for task in (changed, same)}
     known["0190163d-8694-739b-aea5-966c26f8ad91"] = 1
     desk.run_one(alice)
-    found = desk.queue.run(reading.find_changed, known=known)
-    assert ids(found) == [changed.id]
+    found = desk.queue.run(reading.find_changed, known=known, logs={})
+    assert [task.id for task in found] == [changed.id]
+
+
+def test_logs_that_go_on_are_found_for_who_follows_them(desk, alice, bob, rotate) -> None:
+    """By one question for all of them, whichever process has appended."""
+    tasks = [desk.submit(bob, rotate) for _ in range(3)]
+    for task in tasks:
+        assert desk.run_one(alice).id == task.id
+    for task, text in zip(tasks, ("more", "all", ""), strict=True):
+        if text:
+            said = reporting.Report(log=text, log_offset=0, attempt=1)
+            desk.queue.run(reporting.report, caller=alice, task_id=task.id, report=said)
+    known = {task.id: desk.get(bob, task).version for task in tasks}
+    logs = {tasks[0].id: (1, 2), tasks[1].id: (1, 3), tasks[2].id: (1, 0)}
+    [found] = desk.queue.run(reading.find_changed, known=known, logs=logs)
+    assert found == Logged(tasks[0].id, known[tasks[0].id], 1, 4)

@@ -219,7 +219,7 @@ def test_format_refuses_nothing():
         ({"not": {"$ref": "::::"}}, "/not/$ref"),
         ({"$id": "http://[bad"}, "/$id"),
         ({"$ref": "#/%24defs/missing"}, "/$ref"),
-        ({"$id": "http://example.com/a/b", "$ref": "../c#d"}, ""),
+        ({"$id": "http://example.com/a/b", "$ref": "../c#d"}, "/$ref"),
         ({"items": [{"type": "string"}]}, "/items"),
         ([], ""),
         ("x", ""),
@@ -399,9 +399,9 @@ HEAVY = {
 @pytest.mark.parametrize(("schema", "payload"), HEAVY.values(), ids=HEAVY.keys())
 def test_no_keyword_makes_a_check_long(schema, payload):
     """One accepted request must not hold up the others."""
-    begun = time.monotonic()
+    begun = time.process_time()
     [(_, message)] = faults(schema, payload)
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
     assert "too many steps" in message
 
 
@@ -454,10 +454,10 @@ def test_a_schema_of_hundreds_of_models_is_let_in():
     ids=["subschemas", "patterns", "values"],
 )
 def test_a_schema_too_large_to_compile_is_refused_at_once(schema):
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(ValidationFailed, match="too large"):
         check_schema(schema)
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def test_a_job_that_has_seen_many_shapes_of_payload_still_takes_new_ones(

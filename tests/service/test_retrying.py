@@ -108,8 +108,8 @@ def test_a_retried_task_has_its_old_place(desk, alice, bob, failed, rotate) -> N
 def test_a_dry_run_shows_the_task_and_changes_nothing(desk, bob, failed) -> None:
     """Rules, *Retry*: ``?dry_run=true`` lists first."""
     before = desk.get(bob, failed)
-    ids = desk.queue.run(retrying.plan_retry, caller=bob, task_id=failed.id)
-    assert ids == [failed.id]
+    plan = desk.queue.run(retrying.plan_retry, caller=bob, task_id=failed.id)
+    assert plan == retrying.RetryPlan([failed.id], hidden=0)
     assert desk.get(bob, failed) == before
 
 

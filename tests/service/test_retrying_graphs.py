@@ -33,8 +33,8 @@ def retry(plot, name, caller=None):
 
 def planned(plot, name):
     """What a dry run lists, by name."""
-    ids = plot.desk.queue.run(retrying.plan_retry, caller=plot.caller, task_id=plot.ids[name])
-    return [plot.named(task_id) for task_id in ids]
+    plan = plot.desk.queue.run(retrying.plan_retry, caller=plot.caller, task_id=plot.ids[name])
+    return [plot.named(task_id) for task_id in plan.ids]
 
 
 def states_of(plot, name):
@@ -346,7 +346,9 @@ def test_those_who_wait_for_one_of_them_are_told(plot, desk, alice) -> None:
     plot.fail("a", alice)
     plot.fail("x", alice)
     told = []
-    desk.queue.listeners.append(type("L", (), {"known": {}, "tell": staticmethod(told.extend)})())
+    desk.queue.listeners.append(
+        type("L", (), {"known": {}, "logs": {}, "tell": staticmethod(told.extend)})()
+    )
     retry(plot, "a")
     versions = {plot.named(each.id): each.version for each in told}
     assert versions == {name: plot.rows()[name][1] for name in ("a", "b", "c", "d")}

@@ -83,7 +83,7 @@ class Site:
         run, before = self.plot.desk.queue.run, self.plot.statuses()
         asked = {"caller": BOB, "task_id": self.plot.ids[name]}
         try:
-            listed = [self.plot.named(each) for each in run(retrying.plan_retry, **asked)]
+            listed = [self.plot.named(each) for each in run(retrying.plan_retry, **asked).ids]
         except InvalidTaskTransition as refusal:
             with pytest.raises(InvalidTaskTransition, match=str(refusal)):
                 run(retrying.retry_task, **asked)

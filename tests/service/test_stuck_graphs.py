@@ -108,7 +108,9 @@ def test_those_who_wait_are_told(plot, desk) -> None:
     end_unsettled(plot, "a")
     lose(plot, "x")
     told = []
-    desk.queue.listeners.append(type("L", (), {"known": {}, "tell": staticmethod(told.extend)})())
+    desk.queue.listeners.append(
+        type("L", (), {"known": {}, "logs": {}, "tell": staticmethod(told.extend)})()
+    )
     desk.sweep()
     rows = plot.rows()
     assert {plot.named(each.id): each.version for each in told} == {

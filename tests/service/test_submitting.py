@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobroom.errors import IdempotencyKeyReused, TaskExists
+from jobroom.errors import IdempotencyKeyReused, TaskExists, TaskNotFound
 from jobroom.service import submission
 
 DAY = 24 * 3600
@@ -137,6 +137,53 @@ def test_a_replay_does_not_cost_a_room_its_fair_turn(desk, admin, bob) -> None:
 
 
 # --- ids chosen by the client -----------------------------------------------------------------
+
+
+def test_a_key_that_comes_with_a_known_id_is_remembered(desk, bob, rotate) -> None:
+    """Rules, *Idempotency*: only 2xx is remembered, and all of that; for the task's first day."""
+    first = desk.submit(bob, rotate, id=AN_ID, fingerprint="f")
+    known = {"id": AN_ID, "idempotency_key": "k", "fingerprint": "f"}
+    assert desk.submitted(bob, rotate, **known).replayed
+    kept = desk.get(bob, first)
+    assert (kept.idempotency_key, kept.version) == ("k", first.version + 1)
+    assert desk.submitted(bob, rotate, **known).replayed
+    assert desk.get(bob, first) == kept
+    with pytest.raises(IdempotencyKeyReused):
+        desk.submit(bob, rotate, idempotency_key="k", fingerprint="g")
+    desk.wait(DAY)
+    assert desk.submit(bob, rotate, idempotency_key="k", fingerprint="g").id != AN_ID
+
+
+def test_a_key_that_has_died_elsewhere_may_come_with_a_known_id(desk, bob, rotate) -> None:
+    old = desk.submit(bob, rotate, idempotency_key="k", fingerprint="old")
+    desk.wait(DAY)
+    desk.submit(bob, rotate, id=AN_ID, fingerprint="f")
+    known = {"id": AN_ID, "idempotency_key": "k", "fingerprint": "f"}
+    assert desk.submit(bob, rotate, **known).idempotency_key == "k"
+    assert desk.get(bob, old).idempotency_key is None
+
+
+def test_a_key_that_comes_late_holds_off_the_retention(desk, alice, bob) -> None:
+    """Rules, *Idempotency*: retention never removes a task while its key lives."""
+    job = desk.job(alice, result_ttl_seconds=1)
+    task = desk.submit(bob, job, id=AN_ID, fingerprint="f")
+    desk.report(alice, desk.run_one(alice), "completed")
+    desk.submit(bob, job, id=AN_ID, idempotency_key="k", fingerprint="f")
+    for seconds, removed in ((DAY - 10, 0), (11, 1)):
+        desk.wait(seconds)
+        assert desk.sweep().removed_tasks == removed
+    with pytest.raises(TaskNotFound):
+        desk.get(bob, task)
+
+
+def test_a_task_keeps_the_first_of_two_keys(desk, bob, rotate) -> None:
+    """A second one is no other request, for the id is known; but there is one place for a key."""
+    desk.submit(bob, rotate, id=AN_ID, idempotency_key="k", fingerprint="f")
+    known = {"id": AN_ID, "fingerprint": "f"}
+    again = desk.submitted(bob, rotate, idempotency_key="l", **known)
+    assert (again.replayed, again.view.task.idempotency_key) == (True, "k")
+    with pytest.raises(IdempotencyKeyReused):
+        desk.submit(bob, rotate, idempotency_key="k", fingerprint="g")
 
 
 def test_the_same_id_and_request_of_the_same_identity_is_a_replay(desk, bob, rotate) -> None:

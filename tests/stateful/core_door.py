@@ -234,10 +234,10 @@ class CoreDoor:
         """Retry."""
         return task_of(self._ask(retrying.retry_task, caller=caller, task_id=task_id))
 
-    def would_change(self, caller: Caller, task_id: str) -> list[str]:
+    def would_change(self, caller: Caller, task_id: str) -> tuple[list[str], int]:
         """Ask what a retry would change."""
-        ids: list[str] = self._ask(retrying.plan_retry, caller=caller, task_id=task_id)
-        return ids
+        plan: retrying.RetryPlan = self._ask(retrying.plan_retry, caller=caller, task_id=task_id)
+        return plan.ids, plan.hidden
 
     def task(self, caller: Caller, task_id: str) -> dict[str, Any]:
         """Read."""

@@ -129,8 +129,8 @@ class Door(Protocol):
     def retry(self, caller: Caller, task_id: str) -> dict[str, Any]:
         """Retry a task."""
 
-    def would_change(self, caller: Caller, task_id: str) -> list[str]:
-        """The tasks whose status a retry would change: the dry run."""
+    def would_change(self, caller: Caller, task_id: str) -> tuple[list[str], int]:
+        """The tasks whose status a retry would change, and how many more: the dry run."""
 
     def task(self, caller: Caller, task_id: str) -> dict[str, Any]:
         """Read a task."""

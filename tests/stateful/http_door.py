@@ -226,11 +226,11 @@ class HttpDoor:
         """POST the retry."""
         return _task(self._ask(caller, "POST", f"/tasks/{task_id}/retry").json())
 
-    def would_change(self, caller: Caller, task_id: str) -> list[str]:
+    def would_change(self, caller: Caller, task_id: str) -> tuple[list[str], int]:
         """POST the retry as a dry run."""
         path = f"/tasks/{task_id}/retry?dry_run=true"
-        ids: list[str] = self._ask(caller, "POST", path).json()["tasks"]
-        return ids
+        plan = self._ask(caller, "POST", path).json()
+        return plan["tasks"], plan["hidden"]
 
     def task(self, caller: Caller, task_id: str) -> dict[str, Any]:
         """GET the task."""

@@ -23,6 +23,7 @@ from graph_rules import GraphRules
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from model import (
+    GLOBAL,
     ModelTask,
     Order,
     Word,
@@ -95,6 +96,7 @@ class QueueMachine(GraphRules):
             self._read_task(caller, task)
         self._read_jobs(caller, room, NAMES[number])
         self._read_workers(caller)
+        self._read_workers(caller._replace(rooms=frozenset({room})))
 
     def _read_task(self, caller: Caller, task: ModelTask) -> None:
         """One that was removed or may not be seen is 404."""
@@ -174,15 +176,20 @@ class QueueMachine(GraphRules):
             same(done[1], done[0])
 
     def _read_workers(self, caller: Caller) -> None:
-        """One's own workers, an admin's all, without those that were lost."""
+        """One's own workers, an admin's all, without those that were lost.
+
+        Of their jobs and tasks those are counted that lie in the rooms of the token.
+        """
+        state = self.state
+        sees_all = caller.is_admin and caller.rooms is None
         wanted = {
             worker.id: (
-                self.state.is_alive(worker),
-                len(self.state.linked_to(worker)),
-                len(self.state.held_by(worker)),
+                state.is_alive(worker),
+                sum(caller.sees(job.room) or job.room == GLOBAL for job in state.linked_to(worker)),
+                sum(caller.sees(task.room) for task in state.held_by(worker)),
             )
-            for worker in self.state.workers.values()
-            if worker.state == "active" and (caller.is_admin or worker.identity == caller.identity)
+            for worker in state.workers.values()
+            if worker.state == "active" and (sees_all or worker.identity == caller.identity)
         }
         same(self.door.workers(caller), wanted)
 

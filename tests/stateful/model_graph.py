@@ -89,11 +89,13 @@ def join(state: State, made: Sequence[ModelTask]) -> None:
 # --- retrying -------------------------------------------------------------------------------
 
 
-def would_change(state: State, caller: Caller, task_id: str) -> list[str]:
-    """The tasks whose status a retry would change, itself first."""
+def would_change(state: State, caller: Caller, task_id: str) -> tuple[list[str], list[str]]:
+    """The tasks whose status a retry would change, itself first; and those out of sight."""
     root = _check_may_retry(state, caller, task_id)
     again = _again(state, root)
-    return [task.id for task in (*again, *_held_back(state, again))]
+    moved = [*again, *_held_back(state, again)]
+    seen = [task.id for task in moved if state.sees_task(caller, task)]
+    return seen, [task.id for task in moved if task.id not in seen]
 
 
 def retry(state: State, caller: Caller, task_id: str) -> tuple[ModelTask, list[str]]:

@@ -169,12 +169,21 @@ def claim(
     start: bool = False,
     request_id: str | None = None,
 ) -> list[ModelTask]:
-    """The best tasks over the worker's jobs; the same again for a repeated ``request_id``."""
+    """The best tasks over the worker's jobs; the same again for a repeated ``request_id``.
+
+    A token of some rooms gets tasks of the jobs of these alone, and sees again no others.
+    """
     worker = speak_for(state, caller, worker_id)
-    held = [task for task in state.held_by(worker) if task.request_id == request_id]
+    held = [
+        task
+        for task in state.held_by(worker)
+        if task.request_id == request_id and caller.sees(task.room)
+    ]
     if request_id is not None and held:
         return sorted(held, key=lambda task: (-task.order.priority, task.seq))
     jobs = state.linked_to(worker)
+    if caller.rooms is not None:
+        jobs = [job for job in jobs if job.room in caller.rooms - {GLOBAL}]
     for task in state.tasks:
         # What is due joins the line when a claim of its job looks (design, *Cost*).
         due = task.status == "pending" and task.run_at is not None and task.run_at <= state.now

@@ -26,6 +26,7 @@ from draws import (
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from model import (
+    GLOBAL,
     ModelTask,
     Order,
     Word,
@@ -112,6 +113,31 @@ class TaskRules(CrewRules):
         self, pick: int, limit: int, *, start: bool, request_id: str | None
     ) -> None:
         """A worker asks that has something waiting; both are made if they are missing."""
+        caller, worker_id = self._who_has_work(pick)
+        self._claim(caller, worker_id, limit=limit, start=start, request_id=request_id)
+
+    @rule(
+        pick=picks,
+        limit=st.sampled_from((1, 1, 2, 5)),
+        start=st.booleans(),
+        request_id=st.sampled_from((None, None, "ask-1", "ask-2")),
+        named=st.sampled_from(((), ("r1",), ("r2",), ("r1", "r2"), ("r1", GLOBAL))),
+    )
+    def claim_with_a_narrow_token(
+        self,
+        pick: int,
+        limit: int,
+        *,
+        start: bool,
+        request_id: str | None,
+        named: tuple[str, ...],
+    ) -> None:
+        """It asks by a token of some rooms, whatever it has registered by another one."""
+        caller, worker_id = self._who_has_work(pick)
+        narrow = caller._replace(rooms=frozenset(named))
+        self._claim(narrow, worker_id, limit=limit, start=start, request_id=request_id)
+
+    def _who_has_work(self, pick: int) -> tuple[Caller, str | None]:
         waiting = [task for task in self.state.tasks if task.status == "pending"]
         if not waiting:
             self.submit("alice", ("r1", "r2")[pick % 2], pick % 2, Order())
@@ -129,8 +155,7 @@ class TaskRules(CrewRules):
             workers = [self.state.workers[ADA.identity]]
         worker = workers[pick % len(workers)]
         worker_id = None if worker.kind == "identity" else worker.id
-        caller = CALLERS[worker.identity]
-        self._claim(caller, worker_id, limit=limit, start=start, request_id=request_id)
+        return CALLERS[worker.identity], worker_id
 
     def a_held_task(self, pick: int, *, start: bool) -> ModelTask:
         """Mostly one that is held, for which something is claimed if nothing is."""
@@ -266,11 +291,12 @@ class TaskRules(CrewRules):
         )
         same(listed is None, done is None)
         if listed and done:
-            same(sorted(listed[1]), sorted(listed[0]))
-            same(listed[1][0], task.id)
+            (seen_ids, hidden_ids), (ids, hidden) = listed
+            same((sorted(ids), hidden), (sorted(seen_ids), len(hidden_ids)))
+            same(ids[0], task.id)
             (wanted, touched), seen = done
             self.agree(wanted, seen)
             self.retried.update(touched)
             found = self.door.stored()
             moved = [each for each in found if found[each]["status"] != before[each]["status"]]
-            same(sorted(moved), sorted(listed[1]))
+            same(sorted(moved), sorted(seen_ids + hidden_ids))

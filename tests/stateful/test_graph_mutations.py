@@ -43,15 +43,16 @@ def _one_is_enough(needs: Iterable[Need]) -> Beginning:
 
 
 @reads
-def _list_too_much(tx: Any, /, **asked: Any) -> list[str]:
+def _list_too_much(tx: Any, /, **asked: Any) -> retrying.RetryPlan:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(graph, "undone_with", _any_broken)
         return _true_plan.rule(tx, **asked)
 
 
 @reads
-def _list_the_task_alone(tx: Any, /, **asked: Any) -> list[str]:
-    return _true_plan.rule(tx, **asked)[:1]
+def _list_the_task_alone(tx: Any, /, **asked: Any) -> retrying.RetryPlan:
+    plan = _true_plan.rule(tx, **asked)
+    return plan._replace(ids=plan.ids[:1])
 
 
 def _nothing(*_: object, **__: object) -> None:

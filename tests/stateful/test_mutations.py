@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from draws import BITE
 from hypothesis.stateful import run_state_machine_as_test
 from machine import driving
 
-from jobroom.service import access, losing, submission, sweeping
+from jobroom.service import access, claiming, losing, submission, sweeping
 from jobroom.service.use_case import writes
 from jobroom.store import claims, jobs, lists, notices, reports, tasks, workers
 from jobroom.store.statement import Statement
@@ -33,6 +34,11 @@ CLAIMS = (
     claims._CLAIM_PLAINLY,
     claims._CLAIM_AND_START_PLAINLY,
 )
+BOUND_CLAIMS = tuple(claims._CLAIM_IN_ROOMS.values())
+OF_ROOMS = (
+    "((SELECT its_job.room_id FROM job AS its_job WHERE its_job.seq = worker_job_link.job_seq)"
+    " IN (SELECT value FROM json_each(:rooms)))"
+)
 ENDS = (*ENDED_BY_HOLDER, reports.CANCEL, reports._END)
 OWNER = (
     "(EXISTS (SELECT 1 FROM worker"
@@ -47,6 +53,10 @@ def _any_request_is_a_repeat(tx: Any, caller: Any, new: Any) -> submission.Submi
         return None
     found = tasks.get_by_key(tx, identity=caller.identity, key=new.idempotency_key)
     return None if found is None else submission.Submitted(found, replayed=True)
+
+
+def _all_named(caller: Any) -> str | None:
+    return None if caller.rooms is None else json.dumps(sorted(caller.rooms))
 
 
 def _forget_all_of(tx: Any, worker: Any) -> None:
@@ -93,6 +103,10 @@ MUTATIONS: dict[str, Break] = {
     "a lost identity worker is forgotten": python(sweeping, "_let_go", _forget_all_of),
     "a report is no sign of life": python(workers, "fresh_for", lambda _tx: 10**18),
     "rooms are no limit": python(access, "check_room", lambda *_: None),
+    "rooms do not bind a claim": sql(BOUND_CLAIMS, OF_ROOMS),
+    "a token of some rooms gets global tasks": python(access, "rooms_to_claim_from", _all_named),
+    "a repeat shows what another token got": python(claiming, "_is_shown", lambda *_: True),
+    "a worker's jobs are counted beyond the rooms": python(access, "rooms_seen", lambda _: None),
     "what is lost is tried for ever": python(
         losing, "_goes_back", lambda tx, task, job: job.on_worker_lost == "requeue"
     ),

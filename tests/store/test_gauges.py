@@ -5,17 +5,16 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from typing import Any
 
 import pytest
 from desk import Desk
+from growing_store import finish_many, reads_of, steps_of
 
 from jobroom.domain.records import MICROSECONDS, Caller, Job
 from jobroom.service import gauging
 from jobroom.service.gauging import Gauges
 from jobroom.service.queue import JobQueue
 from jobroom.store import gauges
-from jobroom.store.schema import task as table
 
 SECOND = MICROSECONDS
 
@@ -190,21 +189,6 @@ SEARCHED = re.compile(
 )
 
 
-def finish_many(desk: Desk, alice: Caller, count: int) -> None:
-    """So many tasks that have ended, of jobs of their own."""
-    template = desk.submit(alice, desk.job(alice, "Done"))
-    desk.report(alice, template, "cancelled")
-    rest = ", ".join(
-        column.name for column in table.c if column.name not in {"seq", "id", "room_id"}
-    )
-    desk.write(
-        f"INSERT INTO task (id, room_id, {rest})"  # noqa: S608 - our own names
-        " WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
-        f" WHERE i < {count}) SELECT id || '-' || i, 'q' || (i % 100), {rest}"
-        f" FROM task CROSS JOIN n WHERE id = '{template.id}' ORDER BY i"
-    )
-
-
 @pytest.mark.only_on("sqlite")  # PostgreSQL's plans are looked at in tests/postgres
 @pytest.mark.parametrize("is_analyzed", [False, True])
 @pytest.mark.parametrize("name", STATEMENTS)
@@ -212,37 +196,14 @@ def test_each_statement_searches_the_index_that_has_just_those(
     desk: Desk, alice: Caller, name: str, is_analyzed: bool
 ) -> None:
     """Design, *Cost that does not grow*; whatever the planner knows of the tables."""
-    finish_many(desk, alice, 3000)
-    for n in range(20):
-        desk.submit_many(alice, desk.job(alice, f"N{n}"), 20)
-    if is_analyzed:
-        desk.write("ANALYZE")
-    text = STATEMENTS[name].compiled(desk.queue.database.spelling).text
-    reader: Any = desk.queue.reader
-    rows = reader._connection.execute(f"EXPLAIN QUERY PLAN {text}", (1,) * text.count("?"))
-    reads = [row[3] for row in rows if re.match("SCAN|SEARCH", row[3])]
+    reads = reads_of(desk, alice, STATEMENTS[name], is_analyzed=is_analyzed)
     assert [each for each in reads if not (BOUNDED.match(each) or SEARCHED.match(each))] == []
-    assert reads
 
 
 @pytest.mark.only_on("sqlite")  # the one that tells how many steps it takes
 def test_a_reading_takes_no_longer_with_all_that_has_ended(desk: Desk, alice: Caller) -> None:
     desk.submit_many(alice, desk.job(alice), 30)
 
-    def steps() -> int:
-        taken = 0
-
-        def count() -> int:
-            nonlocal taken
-            taken += 1
-            return 0
-
-        reader: Any = desk.queue.reader
-        reader._connection.set_progress_handler(count, 10)
-        read(desk.queue)
-        reader._connection.set_progress_handler(None, 0)
-        return taken
-
-    before = steps()
+    before = steps_of(desk, lambda: read(desk.queue))
     finish_many(desk, alice, 20_000)
-    assert steps() == pytest.approx(before, rel=0.2)
+    assert steps_of(desk, lambda: read(desk.queue)) == pytest.approx(before, rel=0.2)

@@ -12,7 +12,7 @@ import pytest
 
 from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
-from jobroom.store import fallen, graphs, reruns, stuck
+from jobroom.store import fallen, graphs, jobs, reruns, stuck
 from jobroom.store.statement import Statement
 
 BY_EDGE = "USING PRIMARY KEY (dependency_id=?)"
@@ -38,7 +38,7 @@ WALKS: dict[str, tuple[Statement, list[str]]] = {
     "block again": (reruns._block_again(4), [f"task {BY_ID}"]),
     "hold back": (reruns._hold_back(4), [f"task {BY_ID}"]),
     "blame others": (reruns._blame_others(4), [f"task {BY_ID}", BY_END]),
-    "show a job": (reruns._SHOW_JOB, [f"job {BY_SEQ}"]),
+    "show a job": (jobs._SHOW_TOO, [f"job {BY_SEQ}"]),
     "window": (stuck._WINDOW, ["task USING INDEX ix_task_blocked (seq>?)"]),
     "stuck": (stuck._STUCK, ["ix_task_blocked (seq>? AND seq<?)", BY_END, f"dependency {BY_ID}"]),
     "break": (stuck._BREAK, ["(dependency_id=? AND dependent_seq=?)"]),

@@ -14,14 +14,17 @@ from jobroom.service.queue import JobQueue
 from jobroom.settings import JobLibSettings
 from jobroom.store import (
     claims,
+    crews,
     edges,
     jobs,
+    late_keys,
     lists,
     log_pages,
     notices,
     outlook,
     overdue,
     planned,
+    prospects,
     reports,
     rosters,
     state,
@@ -81,12 +84,12 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
         [BY_SEQ, LINKS, "ahead USING INDEX ix_task_ready (job_seq=?)"],
     ),
     "claim what fits plainly": (claims._CLAIM_OF_WHAT_FITS[True, False], PLAINLY),
-    "too large": (claims._TOO_LARGE, [BY_SEQ, LINKS, "ix_task_ready (job_seq=?)"]),
-    "promote": (claims._PROMOTE, [LINKS, "ix_task_delayed (job_seq=? AND run_at<?)"]),
-    "dead heads": (claims._DEAD_HEADS, [LINKS, "ix_task_ready (job_seq=?)"]),
+    "too large": (prospects._TOO_LARGE, [BY_SEQ, LINKS, "ix_task_ready (job_seq=?)"]),
+    "promote": (prospects._PROMOTE, [LINKS, "ix_task_delayed (job_seq=? AND run_at<?)"]),
+    "dead heads": (prospects._DEAD_HEADS, [LINKS, "ix_task_ready (job_seq=?)"]),
     "claimed by request": (claims._CLAIMED_BY_REQUEST, ["ix_task_held (worker_id=?)"]),
     "has claimable": (
-        claims._WAITED_FOR,
+        prospects._WAITED_FOR,
         [LINKS, "ix_task_ready (job_seq=?)", "ix_task_delayed (job_seq=? AND run_at<?)"],
     ),
     "outlook of jobs": (
@@ -107,7 +110,7 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
         ],
     ),
     "idle": (
-        claims._IDLE,
+        prospects._IDLE,
         [
             f"worker USING INDEX sqlite_autoindex_worker_1 {BY_ID}",
             LINKS,
@@ -179,7 +182,8 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
     "drop notices of": (notices._DROP_OF, ["notice_1 (worker_id=? AND task_id=?)"]),
     "drop old notices": (notices._DROP_OLD, ["ix_notice_created (created_at<?)"]),
     "job by name": (jobs._BY_NAME, ["(room_id=? AND category=? AND name=?)"]),
-    "workers of a job": (jobs._WORKERS_OF, ["ix_worker_job_link_job (job_seq=?)"]),
+    "workers of a job": (jobs._workers_of(1), ["ix_worker_job_link_job (job_seq=?)"]),
+    "workers of jobs": (jobs._workers_of(4), ["ix_worker_job_link_job (job_seq=?)"]),
     "hide an orphan": (jobs._HIDE, ["ix_task_job (job_seq=? AND status>? AND status<?)"]),
     "orphans": (jobs._ORPHANS, ["ix_task_job (job_seq=? AND status>? AND status<?)"]),
     "workers of an identity": (rosters._OWN, ["ix_worker_identity (identity=? AND id>?)"]),
@@ -210,6 +214,7 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
         ],
     ),
     "find dependencies": (planned._find(4), [f"sqlite_autoindex_task_1 {BY_ID}"]),
+    "look at tasks": (planned._look_at(4), [f"sqlite_autoindex_task_1 {BY_ID}"]),
     "expect dependents": (planned._expect(4), [f"sqlite_autoindex_task_1 {BY_ID}"]),
     "add in a graph": (planned._ADD, []),
     "add in a graph, in turn": (planned._ADD_IN_TURN, ["fair_turn USING"]),
@@ -223,6 +228,33 @@ HOT: dict[str, tuple[Statement, list[str]]] = {
         ],
     ),
 }
+OF_ROOMS = [
+    "its_job USING INTEGER PRIMARY KEY (rowid=?)",
+    "json_each VIRTUAL TABLE INDEX 1:",
+]
+for (plain, start, fits), claim in claims._CLAIM_IN_ROOMS.items():
+    way = PLAINLY if plain else HOT["claim"][1]
+    HOT[f"claim in rooms {plain=} {start=} {fits=}"] = (claim, [*way, *OF_ROOMS])
+for name, statement in {
+    "too large": prospects._TOO_LARGE_IN_ROOMS,
+    "promote": prospects._PROMOTE_IN_ROOMS,
+    "dead heads": prospects._DEAD_HEADS_IN_ROOMS,
+    "has claimable": prospects._WAITED_FOR_IN_ROOMS,
+    "idle": prospects._IDLE_IN_ROOMS,
+}.items():
+    HOT[f"{name} in rooms"] = (statement, [*HOT[name][1], *OF_ROOMS])
+HOT["workers of an identity in rooms"] = (
+    rosters._OWN_IN_ROOMS,
+    [LINKS, "ix_task_held (worker_id=?)", OF_ROOMS[1]],
+)
+HOT["crew in rooms"] = (
+    crews._CREW_IN_ROOMS,
+    ["ix_worker_job_link_job (job_seq=?)", "ix_task_held (worker_id=?)", OF_ROOMS[1]],
+)
+HOT["free a late key"] = (late_keys._FREE, ["ix_task_idempotency (created_by_id=? AND"])
+HOT["keep a late key"] = (late_keys._KEEP, [BY_SEQ])
+HOT["keep late keys"] = (late_keys._keep_all(4), ["ix_task_idempotency (created_by_id=? AND"])
+HOT["linked to in rooms"] = (jobs._LINKED_IN_ROOMS, [LINKS, *OF_ROOMS])
 for count in (1, len(STATUSES)):
     HOT[f"page, {count} statuses"] = (
         lists._page(count, of_job=False),
@@ -251,11 +283,17 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "claim what fits": (SORTS, "the heads: one row for each job of the worker"),
     "claim what fits plainly": (SORTS, "the heads: one row for each job of the worker"),
     "too large": (SORTS, "the heads: one row for each job of the worker"),
+    **{
+        name: (SORTS, "the heads: one row for each job of the worker")
+        for name in HOT
+        if name.startswith(("claim in rooms", "too large in"))
+    },
     "claimed by request": (SORTS, "what one worker holds"),
     "queue position": ("SCAN CONSTANT ROW", "the one row that holds three counts"),
     "vanished workers": ("SCAN task USING INDEX ix_task_held", "only what is held"),
     "notices": (SORTS, "the notices of one worker"),
     "workers of a job": (SORTS, "the workers of one job"),
+    "workers of jobs": (SORTS, "the workers of a page of jobs"),
     "orphans": ("SCAN job", "the sweep looks at each job; jobs are few, its tasks are searched"),
     "workers of an identity": (rosters._OWN, ["ix_worker_identity (identity=? AND id>?)"]),
     "jobs of a room": (SORTS, "two rooms' jobs, which are few"),
@@ -264,6 +302,8 @@ ALLOWED: dict[str, tuple[str, str]] = {
 MARKS = re.compile(
     r"SEARCH (?!.*\((rowid|id)>\?\))|(CORRELATED )?(SCALAR|LIST) SUBQUERY|CO-ROUTINE"
     r"|COMPOUND QUERY|LEFT-MOST SUBQUERY|UNION ALL|MERGE \(UNION ALL\)|LEFT$|RIGHT$"
+    # The rooms of a token, which come with the request.
+    r"|SCAN json_each VIRTUAL TABLE INDEX 1:$"
     # What one task depends on, found by its index; and what is reached in a graph, step by step.
     r"|SCAN (needs|ordered|ending|breaking|fallen)$|SETUP$|RECURSIVE STEP$|MATERIALIZE fallen$"
 )

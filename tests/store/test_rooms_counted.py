@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from desk import Desk
+from growing_store import finish_many, reads_of, steps_of
 
 from jobroom.domain.records import Caller
 from jobroom.service import overview
 from jobroom.service.queue import JobQueue
 from jobroom.store import crews, lists, room_jobs, rooms
-from jobroom.store.schema import task as table
 
 ALL = Caller("anna")
 
@@ -168,21 +168,6 @@ def test_counts_end_at_their_limits(
     assert (stats(queue).counted_to, stats(queue).jobs[0].by_status["pending"]) == (2, 3)
 
 
-def finish_many(desk: Desk, alice: Caller, count: int) -> None:
-    """So many tasks that have ended, in a hundred rooms."""
-    template = desk.submit(alice, desk.job(alice, "Done"))
-    desk.report(alice, template, "cancelled")
-    rest = ", ".join(
-        column.name for column in table.c if column.name not in {"seq", "id", "room_id"}
-    )
-    desk.write(
-        f"INSERT INTO task (id, room_id, {rest})"  # noqa: S608 - our own names
-        " WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
-        f" WHERE i < {count}) SELECT id || '-' || i, 'q' || (i % 100), {rest}"
-        f" FROM task CROSS JOIN n WHERE id = '{template.id}' ORDER BY i"
-    )
-
-
 STATEMENTS = {
     "which rooms": rooms._ROOMS,
     "how many rooms": rooms._COUNT_ROOMS,
@@ -205,16 +190,7 @@ def test_each_statement_only_searches(
     desk: Desk, alice: Caller, name: str, is_analyzed: bool
 ) -> None:
     """Design, *Cost that does not grow*; whatever the planner knows of the tables."""
-    finish_many(desk, alice, 3000)
-    for n in range(20):
-        desk.submit_many(alice, desk.job(alice, f"N{n}"), 20)
-    if is_analyzed:
-        desk.write("ANALYZE")
-    text = STATEMENTS[name].compiled(desk.queue.database.spelling).text
-    reader: Any = desk.queue.reader
-    rows = reader._connection.execute(f"EXPLAIN QUERY PLAN {text}", (1,) * text.count("?"))
-    reads = [row[3] for row in rows if re.match("SCAN|SEARCH", row[3])]
-    assert reads
+    reads = reads_of(desk, alice, STATEMENTS[name], is_analyzed=is_analyzed)
     scans = [each for each in reads if each.startswith("SCAN") and not BOUNDED.match(each)]
     assert scans == []
 
@@ -224,22 +200,11 @@ def test_the_overview_takes_no_longer_with_all_that_has_ended(desk: Desk, alice:
     desk.submit_many(alice, desk.job(alice), 30)
     finish_many(desk, alice, lists.COUNT_LIMIT + 5000)
 
-    def steps() -> int:
-        taken = 0
-
-        def count() -> int:
-            nonlocal taken
-            taken += 1
-            return 0
-
-        reader: Any = desk.queue.reader
-        reader._connection.set_progress_handler(count, 10)
+    def read() -> None:
         listed(desk.queue)
         stats(desk.queue)
-        reader._connection.set_progress_handler(None, 0)
-        return taken
 
-    before = steps()
+    before = steps_of(desk, read)
     desk.write("UPDATE task SET id = 'x' || id")
     finish_many(desk, alice, 30_000)
-    assert steps() == pytest.approx(before, rel=0.2)
+    assert steps_of(desk, read) == pytest.approx(before, rel=0.2)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Annotated
 
 import pytest
+from pydantic import AfterValidator
 
 from jobroom.client.holds import Alarm
 from jobroom.client.options import Registration
@@ -92,6 +94,29 @@ def test_a_payload_that_does_not_fit_is_final():
     outcome = run(work, a="x")
     assert (outcome.status, outcome.final) == ("failed", True)
     assert outcome.error.startswith("The payload does not fit the class: a: ")
+
+
+def even(number):
+    if number < 0:
+        raise ValueError("choose a positive one")
+    if number == 0:
+        raise ValueError
+    if number % 2:
+        raise AssertionError("choose an even one")
+    return number
+
+
+Even = Annotated[int, AfterValidator(even)]
+
+
+def test_the_words_of_the_users_own_validator_stand_alone():
+    """Pydantic puts words of its own before them."""
+
+    def work(a: Even):
+        pass
+
+    errors = [run(work, a=number).error.partition(": ")[2] for number in (-1, 0, 1)]
+    assert errors == ["a: choose a positive one", "a: is not valid", "a: choose an even one"]
 
 
 def test_a_cancel_passes_except_exception_and_runs_finally():

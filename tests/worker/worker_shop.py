@@ -173,6 +173,20 @@ class Worker:
         self.process.wait()
 
 
+# Sources of modules, for Room.worker
+
+ADD = """
+    @job
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+"""
+SPIN = """
+    @job
+    def spin(seconds: float, name: str = "spinning") -> str:
+        began(name)
+        busy(seconds)
+        return "spun"
+"""
 HEAD = """\
 import asyncio
 import pathlib
@@ -201,3 +215,8 @@ def until(question, why=lambda: "asked in vain", seconds=SOON):
         assert time.monotonic() < deadline, why()
         time.sleep(0.02)
     return answer
+
+
+def spinning(room, name="spinning"):
+    """Wait until a task has said that it began."""
+    until((room.folder / name).exists)

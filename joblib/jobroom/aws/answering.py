@@ -12,6 +12,8 @@ import orjson
 from jobroom.http import exchange
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from mangum.types import Response
 
     from jobroom.http.exchange import Reply
@@ -52,7 +54,7 @@ class Gateway(Protocol):
 
 def fit(gateway: Gateway, response: Response) -> Answer:
     """The answer as a gateway takes it; a problem document where it is more than it takes."""
-    answer = _shaped(gateway, response["status"], _text_of(response), response["body"])
+    answer = _shaped(gateway, response["status"], _text_of(response["headers"]), response["body"])
     size = len(orjson.dumps(answer))
     if size <= gateway.largest_answer:
         return answer
@@ -66,15 +68,13 @@ def fit(gateway: Gateway, response: Response) -> Answer:
 
 def refuse(gateway: Gateway, problem: Reply) -> Answer:
     """A problem document as the gateway takes it, instead of what the application said."""
-    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in problem.headers]
-    headers.append(("content-length", str(len(problem.body))))
-    return _shaped(gateway, problem.status, headers, problem.body)
+    return _shaped(gateway, problem.status, _text_of(problem.whole_headers()), problem.body)
 
 
-def _text_of(response: Response) -> Headers:
+def _text_of(headers: Iterable[Sequence[bytes]]) -> Headers:
     return [
         (bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1"))
-        for name, value in response["headers"]
+        for name, value in headers
     ]
 
 

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobroom.aws import events
 
 if TYPE_CHECKING:
     from jobroom.settings import JobLibSettings
+
+
+class Limits(NamedTuple):
+    """Seconds of ``time.monotonic()``, one after the other, and all before the platform's end.
+
+    Waits end before the first of them, by ``answer_by``: they still ask the store after that.
+    """
+
+    store_until: float
+    """What the store answers later is of no use."""
+    last_moment: float
+    """Whatever is still under way, the request is answered."""
+
+
+NO_LIMITS = Limits(math.inf, math.inf)
 
 
 def seconds_left(context: Any) -> float | None:
@@ -28,6 +44,22 @@ def answer_by(event: dict[str, Any], context: Any, settings: JobLibSettings) -> 
     if not known:
         return None
     return time.monotonic() + min(known) - settings.gateway_reserve_seconds
+
+
+def limits(event: dict[str, Any], context: Any, settings: JobLibSettings) -> Limits:
+    """By when the store, and then the application, must have done with a request.
+
+    A gateway whose time is up has gone, or its clock is behind ours by so much: then the function's
+    own time counts.
+    """
+    given = [seconds_left(context), _gateway_seconds_left(event, settings)]
+    known = [seconds for seconds in given if seconds is not None and seconds > 0]
+    if not known:
+        return NO_LIMITS
+    left = min(known)
+    # Half of it is for work, however little it is.
+    reserve, end = min(settings.gateway_reserve_seconds, left / 2), time.monotonic() + left
+    return Limits(store_until=end - reserve / 2, last_moment=end - reserve / 4)
 
 
 def _gateway_seconds_left(event: dict[str, Any], settings: JobLibSettings) -> float | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobroom.aws import answering, deadline, events
 from jobroom.http import exchange
+from jobroom.store import patience
 
 if TYPE_CHECKING:
     from mangum import Mangum
@@ -28,7 +29,7 @@ UNKNOWN = (
 UNREADABLE = "The gateway's event could not be read as a request; the function's log says why."
 
 SETTLING_SECONDS = 1.0
-"""What an answered request leaves on the loop is ended within this."""
+"""What an answered request leaves on the loop is ended within this, or half of what is left."""
 
 
 class Handler:
@@ -63,7 +64,7 @@ class Handler:
         except Exception as error:  # noqa: BLE001 - the edge of the door: a caller waits behind it
             return _refused(kind, event, context, error)
         finally:
-            loop.run_until_complete(_settle())
+            loop.run_until_complete(_settle(deadline.seconds_left(context)))
             if self._environment.reporter is not None:
                 self._environment.reporter.flush(self._environment.door)
         return answer
@@ -95,24 +96,35 @@ class Handler:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The application; whatever leaves it, the gateway gets an answer."""
-        settings = self._environment.settings()
-        if settings is not None:
-            by = deadline.answer_by(scope["aws.event"], scope["aws.context"], settings)
-            if by is not None:
-                scope["jobroom.answer_by"] = by
+        limits = self._limits(scope)
         held: list[Message] = []
 
         async def hold(message: Message) -> None:
             held.append(message)
 
         try:
-            await self._app(scope, receive, hold)
+            with patience.until(limits.store_until):
+                await self._app(scope, receive, hold)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the edge of the door
             held = _failed(scope, error)
         if not _is_whole(held):
             held = _failed(scope, RuntimeError("the application gave no whole answer"))
         for message in held:
             await send(message)
+
+    def _limits(self, scope: Scope) -> deadline.Limits:
+        """How long what the request waits for may take; the scope tells it to the application."""
+        settings = self._environment.settings()
+        if settings is None:
+            return deadline.NO_LIMITS
+        event, context = scope["aws.event"], scope["aws.context"]
+        by = deadline.answer_by(event, context, settings)
+        if by is not None:
+            scope["jobroom.answer_by"] = by
+        limits = deadline.limits(event, context, settings)
+        if limits is not deadline.NO_LIMITS:
+            scope["jobroom.last_moment"] = limits.last_moment
+        return limits
 
 
 def _refused(
@@ -135,21 +147,19 @@ def _is_whole(held: list[Message]) -> bool:
 
 
 def _failed(scope: Scope, error: BaseException) -> list[Message]:
-    """The messages of a problem document about a fault of ours."""
-    log.error("http.failed path=%r", scope["path"], exc_info=error)
-    told = exchange.problem("internal-error", scope)
-    length = (b"content-length", b"%d" % len(told.body))
-    headers = [*told.headers, length]
+    """The messages of a problem document about what has left the application."""
+    told = exchange.problem(error, scope)
     return [
-        {"type": "http.response.start", "status": told.status, "headers": headers},
+        {"type": "http.response.start", "status": told.status, "headers": told.whole_headers()},
         {"type": "http.response.body", "body": told.body, "more_body": False},
     ]
 
 
-async def _settle() -> None:
+async def _settle(seconds_left: float | None) -> None:
     """End what an answered request left behind: it would be frozen with the environment."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
     if left:
-        await asyncio.wait(left, timeout=SETTLING_SECONDS)
+        longest = SETTLING_SECONDS if seconds_left is None else seconds_left / 2
+        await asyncio.wait(left, timeout=min(SETTLING_SECONDS, longest))

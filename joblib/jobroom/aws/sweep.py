@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
 from jobroom.aws import deadline
 from jobroom.errors import JobroomError
 from jobroom.service.queue import SWEEP_SECONDS
+from jobroom.store import patience
 
 if TYPE_CHECKING:
     from jobroom.aws.environment import Environment
 
 UNFORESEEN = "The sweep failed in a way that was not foreseen; the function's log says more."
 RESERVE_SECONDS = 5.0
-"""For the step that is under way when the time is up, and for the answer."""
+"""For the step that is under way when the time is up, the last one, and the answer."""
+TELLING_SECONDS = 1.0
+"""Of that, for the answer alone."""
 
 log = logging.getLogger("jobroom")
 
@@ -35,6 +39,10 @@ class Sweep:
 
         ``finished`` is added: false where the time was up before all was done.
         """
+        with patience.until(_store_until(context)):
+            return self._sweep(context)
+
+    def _sweep(self, context: Any) -> dict[str, Any]:
         reporter = self._environment.reporter  # also: lets the log be seen
         seconds = _seconds(context)
         began = time.monotonic()
@@ -56,6 +64,14 @@ class Sweep:
         if reporter is not None:
             reporter.flush_sweep(queue, report)
         return done
+
+
+def _store_until(context: Any) -> float:
+    """By when the store must have answered, so that a hanging one is told of, not cut off."""
+    left = deadline.seconds_left(context)
+    if left is None:
+        return math.inf
+    return time.monotonic() + left - min(TELLING_SECONDS, left / 4)
 
 
 def _seconds(context: Any) -> float:

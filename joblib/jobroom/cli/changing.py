@@ -56,5 +56,7 @@ def retry(
         elif dry_run:
             for one in found["tasks"]:
                 typer.echo(one)
+            if hidden := found.get("hidden"):
+                exits.say(f"and {hidden} more, in rooms that this token does not see")
         else:
             typer.echo(f"{found['id']} is {found['status']} again")

@@ -9,7 +9,6 @@ import typer
 
 from jobroom.cli import exits, target
 from jobroom.cli.target import AsJson
-from jobroom.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from jobroom.cli.checkpoint import Finding
@@ -39,7 +38,6 @@ def check(
         from jobroom.client.connection import Connection
 
         place = target.target_of(ctx).place()
-        _check_address(place.url)
         token = place.token if isinstance(place.token, str) else None
         with Connection(place.url, place.token) as connection:
             looked_at = checkpoint.Place(connection, token, room, category)
@@ -51,17 +49,6 @@ def check(
                 if found.ok is False:
                     code = exits.Code.FAILED
     raise typer.Exit(code)
-
-
-def _check_address(url: str) -> None:
-    import httpx
-
-    try:
-        host = httpx.URL(url).host
-    except httpx.InvalidURL:
-        host = ""
-    if not host:
-        raise ConfigurationError(f"The address {url} names no host: write http://host:port.")
 
 
 def _show(found: Finding) -> None:

@@ -79,12 +79,18 @@ def told(*, interrupted: Callable[[], str] | None = None) -> Iterator[None]:
         yield
     except JobroomError as error:
         say(str(error))
-        for fault in error.errors:
+        for fault in _untold(error):
             typer.echo(f"  {line_of(fault)}", err=True)
         sys.exit(code_of(error))
     except KeyboardInterrupt:
         say("interrupted." if interrupted is None else interrupted())
         sys.exit(Code.INTERRUPTED)
+
+
+def _untold(error: JobroomError) -> tuple[FieldError, ...]:
+    """Return the faults, but not the only one where the sentence has told it already."""
+    told_already = len(error.errors) == 1 and error.errors[0].message in str(error)
+    return () if told_already else error.errors
 
 
 def line_of(fault: FieldError) -> str:

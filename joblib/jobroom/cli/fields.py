@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobroom.cli import values
+from jobroom.cli import exits, values
 from jobroom.domain.jsontext import parse_object, pointer_to
 from jobroom.errors import FieldError, PayloadInvalid, ValidationFailed
 
@@ -130,7 +130,8 @@ def _parsed(body: bytes, where: str) -> dict[str, Any]:
     try:
         return dict(parse_object(body.strip()).values)
     except ValidationFailed as fault:
-        raise ValidationFailed(f"{where}: {fault}", errors=fault.errors) from None
+        places = (exits.place_of(one.pointer) for one in fault.errors)
+        raise ValidationFailed(": ".join((where, *filter(None, places), str(fault)))) from None
 
 
 def _bytes_of(name: str) -> bytes:

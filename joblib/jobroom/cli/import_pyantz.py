@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
+from jobroom.cli.exits import Code
 from jobroom.cli.sentences import one_sentence_errors, saying_what_to_check
 from jobroom.errors import ConfigurationError, StoreUnavailable
 
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from jobroom.settings import JobLibSettings
     from jobroom.store.pyantz_file import PyantzFile
 
-INTERRUPTED = 130
-"""The exit code that shells give to Ctrl-C: 128 and the signal's number."""
 MOST_NAMED = 100
 """How many faulty jobs are named; all of them are in the queue, with the reason."""
 AGAIN = "Run the same command again: it goes on where it was."
@@ -37,11 +37,13 @@ def import_pyantz(
             help="What becomes of jobs that were running: nobody knows whether their worker lives."
         ),
     ] = "requeue",
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
 ) -> None:
     """Import the jobs of a pyantz queue, with their order, states and dependencies.
 
     They come into the room @local, where SqliteQueue finds them. Run twice, it imports nothing
-    twice; cut off, it goes on where it was when the same command is run again.
+    twice; cut off, it goes on where it was when the same command is run again. Exit code 1 where
+    some could not be taken over as they were, or wait for each other.
     """
     with one_sentence_errors():
         from jobroom.settings import read_settings
@@ -52,7 +54,37 @@ def import_pyantz(
             settings = _settings_for(settings, into)
         with pyantz_file.open_file(file) as opened:
             _check_is_another(file, settings)
-            _import(opened, settings, running, is_option=into is not None)
+            done = _import(opened, settings, running, is_option=into is not None, quiet=as_json)
+        if as_json:
+            typer.echo(json.dumps(done.as_json()))
+        else:
+            for line in report_lines(done, running):
+                typer.echo(line)
+        raise typer.Exit(Code.FAILED if done.importing.done.faults or done.cycle else Code.OK)
+
+
+class _Done(NamedTuple):
+    """An import that came to its end."""
+
+    source: str
+    target: str
+    importing: Importing
+    cycle: list[str] | None
+    seconds: float
+
+    def as_json(self) -> dict[str, object]:
+        done = self.importing.done
+        return {
+            "from": self.source,
+            "into": self.target,
+            "imported": done.jobs,
+            "dependencies": done.edges,
+            "statuses": {each: done.statuses[each] for each in ORDER if done.statuses[each]},
+            "were_running": done.were_running,
+            "known": done.known,
+            "faults": [{"job": fault.job_id, "reason": fault.reason} for fault in done.faults],
+            "cycle": self.cycle,
+        }
 
 
 def _settings_for(settings: JobLibSettings, url: str) -> JobLibSettings:
@@ -85,7 +117,8 @@ def _import(
     running: Literal["requeue", "fail"],
     *,
     is_option: bool,
-) -> None:
+    quiet: bool,
+) -> _Done:
     from jobroom.service.importing import Importing
     from jobroom.service.queue import JobQueue
 
@@ -96,36 +129,38 @@ def _import(
         raise ConfigurationError(meant if is_option else str(error)) from error
     began = time.monotonic()
     with queue, saying_what_to_check(queue.database.location, queue.database.advice):
-        typer.echo(f"from  {file.location}\ninto  {queue.database.location}")
+        if not quiet:
+            typer.echo(f"from  {file.location}\ninto  {queue.database.location}")
         importing = Importing(queue, file, running=running)
-        _run(importing, len(file.order))
-    for line in report_lines(importing, running, time.monotonic() - began):
-        typer.echo(line)
+        _run(importing, len(file.order), quiet=quiet)
+        seconds = time.monotonic() - began
+        return _Done(file.location, queue.database.location, importing, importing.cycle, seconds)
 
 
-def _run(importing: Importing, total: int) -> None:
+def _run(importing: Importing, total: int, *, quiet: bool) -> None:
     from rich.console import Console
 
     from jobroom.cli import progress
 
     try:
-        with progress.meter_for(Console(), unit="jobs") as meter:
+        # What a program reads is on stdout.
+        with progress.meter_for(Console(stderr=quiet), unit="jobs") as meter:
             for done in importing.run():
                 meter.show("importing", "jobs", done, total)
     except StoreUnavailable as error:
         raise StoreUnavailable(f"{error} {AGAIN}") from error
     except KeyboardInterrupt:
         typer.echo(f"jobroom: stopped as you asked. {AGAIN}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(Code.INTERRUPTED) from None
 
 
-def report_lines(importing: Importing, running: str, seconds: float) -> Iterator[str]:
+def report_lines(told: _Done, running: str) -> Iterator[str]:
     """Tell what an import has done: exact counts, and who could not be taken over as it was."""
-    done = importing.done
+    done = told.importing.done
     if done.jobs:
         states = [f"{done.statuses[each]:,} {each}" for each in ORDER if done.statuses[each]]
         yield (
-            f"imported {done.jobs:,} jobs with {done.edges:,} dependencies in {seconds:.1f} s:"
+            f"imported {done.jobs:,} jobs with {done.edges:,} dependencies in {told.seconds:.1f} s:"
             f" {', '.join(states)}"
         )
     else:
@@ -135,9 +170,11 @@ def report_lines(importing: Importing, running: str, seconds: float) -> Iterator
         yield f"{done.were_running:,} of them were running: {fate}"
     if done.known:
         yield f"{done.known:,} jobs were there already, and stay as they are"
+    if done.faults:
+        yield f"{len(done.faults):,} jobs could not be taken over as they were"
     for fault in done.faults[:MOST_NAMED]:
         yield f"fault: job {fault.job_id}: {fault.reason}"
     if len(done.faults) > MOST_NAMED:
         yield f"fault: {len(done.faults) - MOST_NAMED:,} more jobs"
-    if cycle := importing.cycle:
-        yield f"fault: these wait for each other and will never run: {' -> '.join(cycle)}"
+    if told.cycle:
+        yield f"fault: these wait for each other and will never run: {' -> '.join(told.cycle)}"

@@ -13,6 +13,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from jobroom.cli import shapes
+
 STYLES = {
     "completed": "green",
     "failed": "red",
@@ -23,7 +25,9 @@ STYLES = {
 """The colour of each status; the others have none."""
 SHORTEST_CUT = 12
 GAP = "  "
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m|(\x1b)")
 
 
@@ -61,13 +65,16 @@ def clean_log(text: str) -> str:
     '\x1b[31mred\x1b[0m\ufffd[2J\r50 %'
     """
     kept = _ESCAPES.sub(lambda found: "\ufffd" if found[1] else found[0], text)
-    return re.sub(r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]", "\ufffd", kept)
+    steering = r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\ud800-\udfff]"
+    return re.sub(steering, "\ufffd", kept)
 
 
 def say_json(document: Any) -> None:
     """Print a document as one line of JSON."""
     # A lone surrogate or a letter that the terminal cannot show never stops it.
-    text = json.dumps(document, ensure_ascii=not _is_utf8(), separators=(",", ":"))
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    if not _is_utf8() or shapes.LONE_SURROGATE.search(text):
+        text = json.dumps(document, separators=(",", ":"))
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

@@ -34,18 +34,18 @@ def set_profile(
 ) -> None:
     """Keep a server's address, and a token for it, under a name."""
     with exits.told():
-        from jobroom.client import profile
-        from jobroom.client.connection import Connection
+        from jobroom.client import address, connection, profile
 
         if NAME.fullmatch(name) is None:
             raise ValidationFailed(
                 f"The name {name!r} cannot be a profile's: use letters, digits, - and _."
             )
         token = _token_from_stdin() if token_stdin else None
-        Connection(url, token).close()  # refuses what no request can be made with
+        address.check(url)
+        connection.bearer(token)  # refuses what no request can be made with
         file = profile.path()
         _write(file, name, url, token)
-        use = "is used by itself" if name == "default" else f"use it with --profile {name}"
+        use = "it is used by itself" if name == "default" else f"use it with --profile {name}"
         exits.say(f"the profile {name} is in {file}; {use}.")
 
 
@@ -74,7 +74,7 @@ def _write(file: Path, name: str, url: str, token: str | None) -> None:
     lines += [] if token is None else [f"token = {json.dumps(token)}"]
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kept = _without(name, file.read_text(encoding="utf-8") if file.exists() else "")
+        kept = _without(name, _text_of(file))
         text = "\n".join([*kept, *([""] if kept else []), *lines, ""])
         tomllib.loads(text)
         # Never open to others, not for a moment: mkstemp makes it 0600.
@@ -89,6 +89,16 @@ def _write(file: Path, name: str, url: str, token: str | None) -> None:
     except tomllib.TOMLDecodeError:
         # The text of the failure may hold a part of a token.
         raise ConfigurationError(f"{file} is no TOML: mend it, or move it away.") from None
+
+
+def _text_of(file: Path) -> str:
+    from jobroom.client import profile
+
+    try:
+        with profile.opened(file) as kept:
+            return kept.read().decode()
+    except FileNotFoundError:
+        return ""
 
 
 def _without(name: str, text: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from jobroom.cli import shapes
 from jobroom.cli.checkpoint import Place, Skipped, Wrong, object_of
 from jobroom.client import endpoints, problems
 from jobroom.domain.names import GLOBAL_ROOM
@@ -30,11 +31,15 @@ def token(place: Place) -> str:
         problem = problems.problem_of(answer) or {}
         said = str(problem.get("detail") or "the server refuses it").rstrip(".")
         raise Wrong(said, _advice_on(place.token))
-    if answer.status_code != HTTPStatus.OK or "id" not in object_of(answer):
+    found = object_of(answer)
+    wrong = next(shapes.ME.misfits(found), None)
+    if answer.status_code != HTTPStatus.OK or wrong is not None:
+        why = "" if wrong is None else f", and not by the job queue: {wrong}"
         raise Wrong(
-            f"/v1/me is answered {answer.status_code}", "Ask who runs the gateway in between."
+            f"/v1/me is answered {answer.status_code}{why}",
+            "Check the address, and ask who runs the gateway in between.",
         )
-    place.me = object_of(answer)
+    place.me = found
     until = _claims(place.token).get("exp")
     good = "" if not isinstance(until, int | float) else f", good until {_utc(until)}"
     return f"accepted, you are {place.me['id']}{good}"
@@ -71,17 +76,18 @@ def submitting(place: Place) -> str:
 def long_poll(place: Place) -> str:
     """Whether a request may be held open, through all that stands between."""
     made = place.ask("POST", endpoints.path_of("workers"), json={"name": "jobroom check"})
-    if (worker_id := object_of(made).get("id")) is None:
+    worker = object_of(made)
+    if not shapes.MADE(worker):
         raise Wrong(f"no worker can be made ({made.status_code})", "Look at the server's log.")
     try:
         began = time.monotonic()
-        body = {"worker_id": worker_id}
+        body = {"worker_id": worker["id"]}
         answer = place.ask(
             "POST", endpoints.path_of("tasks", "claim"), wait=HOLD_SECONDS, json=body
         )
         took = time.monotonic() - began
     finally:
-        place.ask("DELETE", endpoints.path_of("workers", worker_id))
+        place.ask("DELETE", endpoints.path_of("workers", worker["id"]))
     granted = answer.headers.get("preference-applied", "nothing")
     if answer.status_code != HTTPStatus.OK:
         raise Wrong(

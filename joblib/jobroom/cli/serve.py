@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from jobroom.cli import streams
 from jobroom.cli.sentences import one_sentence_errors
 from jobroom.errors import ConfigurationError
 
@@ -37,6 +38,7 @@ def serve(
 
     Ctrl-C, or SIGTERM, ends it when the requests that are under way are answered.
     """
+    streams.hold_no_answer()  # the log of the requests is no more than a log
     with one_sentence_errors():
         import uvicorn
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ from jobroom.client.call import Call, Json, object_call
 from jobroom.client.connection import Connection
 from jobroom.client.drive import Driver
 from jobroom.client.transport import Patience, Transport
+from jobroom.client.tries import OutOfTime
 from jobroom.domain.lifecycle import is_terminal
 from jobroom.errors import JobNotFound, JobroomError
 
@@ -21,6 +23,8 @@ T = TypeVar("T")
 
 BRIEF_SECONDS = 4.0
 """How long a verb that asks once bears a server that is away: somebody looks at the prompt."""
+SILENT_SECONDS = 10.0
+"""How long it waits for an answer: a server that starts with the request needs some seconds."""
 LONG_SECONDS = 120.0
 """How long a verb that waits for a task bears it: a server is restarted meanwhile."""
 LONGEST_POLL_SECONDS = 20.0
@@ -37,23 +41,57 @@ class Server:
     def __init__(self, connection: Connection, *, patient: bool = False) -> None:
         self._connection = connection
         self._transport = Transport(connection)
-        self.patience = Patience(LONG_SECONDS if patient else BRIEF_SECONDS, longest_delay=2.0)
+        self.seconds: float | None = None
+        """How long all that is asked may take, and the moment of the clock that ends it."""
+        self.until: float | None = None
+        self.patience = Patience(LONG_SECONDS)
+        if not patient:
+            self.patience = Patience(BRIEF_SECONDS, timeout=SILENT_SECONDS)
 
     def be_patient(self) -> None:
         """From now on bear that the server is away for a while."""
-        self.patience = replace(self.patience, seconds=LONG_SECONDS)
+        self.patience = Patience(LONG_SECONDS)
 
-    def ask(self, call: Call[T], *, wait: float = 0.0, shape: shapes.Shape | None = None) -> T:
+    def give_up_after(self, seconds: float | None) -> None:
+        """Bound all that is asked from now on."""
+        self.seconds = seconds
+        self.until = None if seconds is None else time.monotonic() + seconds
+
+    def ask(
+        self,
+        call: Call[T],
+        *,
+        wait: float = 0.0,
+        shape: shapes.Shape | None = None,
+        is_long: bool = False,
+    ) -> T:
         """Return the answer to a call that may be held open for ``wait`` seconds.
 
-        ``Away`` where it has not the shape that is read.
+        ``Away`` where it has not the shape that is read, ``TimedOut`` when the time is over.
+        ``is_long``: it may take its time to come, if only it comes.
         """
-        timeout = max(self.patience.timeout, wait + SPARE_SECONDS)
-        patience = replace(self.patience, timeout=timeout)
-        answer = Driver(self._connection).run(self._transport.ask(call, patience=patience))
+        patience = self._patience_for(wait, is_long=is_long)
+        try:
+            answer = Driver(self._connection).run(self._transport.ask(call, patience=patience))
+        except OutOfTime as late:
+            if self.until is None or time.monotonic() < self.until:
+                raise late.last from None
+            raise exits.TimedOut(
+                f"{self.seconds:g} s are over, and the server has not answered; what was submitted"
+                f" goes on. The last try: {late}"
+            ) from None
         if shape is not None:
             shapes.check(answer, shape, f"{call.method} {call.path}")
         return answer
+
+    def _patience_for(self, wait: float, *, is_long: bool) -> Patience:
+        timeout = max(self.patience.timeout, wait + SPARE_SECONDS)
+        is_brief = self.patience.seconds < LONG_SECONDS and not is_long
+        ends_at = min(
+            time.monotonic() + timeout if is_brief else math.inf,
+            math.inf if self.until is None else self.until,
+        )
+        return replace(self.patience, timeout=timeout, longest_delay=2.0, ends_at=ends_at)
 
     def page(self, *segments: str, **query: Any) -> Json:
         """Return a page of a list, whose kind is the last of the segments."""
@@ -79,7 +117,7 @@ class Server:
     def result_of(self, task: Json) -> Any:
         """Return the result of a completed task, also one that was too long to come with it."""
         if task.get("result") is None and task.get("result_bytes"):
-            return self.ask(endpoints.result(task["id"]))
+            return self.ask(endpoints.result(task["id"]), is_long=True)
         return task.get("result")
 
     def job(self, full_name: str, *, room: str | None = None) -> Json:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,13 +14,21 @@ from jobroom.domain.lifecycle import TaskStatus
 
 Fits = Callable[[Any], bool]
 
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""What no terminal and no address can carry."""
+
 
 def _text(value: Any) -> bool:
-    return isinstance(value, str)
+    return isinstance(value, str) and LONE_SURROGATE.search(value) is None
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _count(value: Any) -> bool:
@@ -82,6 +92,11 @@ class Shape:
         return next(self.misfits(value), None) is None
 
 
+ME = Shape(
+    needed={"id": _text},
+    optional={"is_admin": _flag, "rooms": _or_null(_list_of(_text))},
+)
+MADE = Shape(needed={"id": lambda value: _text(value) and value != ""}, optional={})
 TASK = Shape(
     needed={
         "id": _text,
@@ -163,7 +178,7 @@ LOG = Shape(
 )
 REASON = Shape(needed={"status": _status, "reason": _text}, optional={})
 RETRIED = Shape(needed={"id": _text, "status": _status}, optional={})
-PLAN = Shape(needed={"tasks": _list_of(_text)}, optional={})
+PLAN = Shape(needed={"tasks": _list_of(_text)}, optional={"hidden": _count})
 ITEMS = {"tasks": TASK, "jobs": JOB, "workers": WORKER, "rooms": ROOM, "schedules": SCHEDULE}
 """What a list holds, by the last word of its path."""
 

@@ -135,9 +135,10 @@ def run(
     }
     order = Order(job, fields or [], room, options, key, unchecked)
     with exits.told(interrupted=lambda: _half_done(order)), target.server(ctx) as server:
+        server.give_up_after(timeout)
         task = _submit(server, order)
         with exits.told(interrupted=lambda: watching.goes_on([task["id"]])):
-            ended = _to_its_end(server, task, timeout=timeout)
+            ended = _to_its_end(server, task)
             _show_end(server, ended, as_json=as_json)
     raise typer.Exit(watching.code_of([ended]))
 
@@ -167,12 +168,12 @@ def _half_done(order: Order) -> str:
     return f"interrupted: jobroom list {order.place} shows whether the task was submitted."
 
 
-def _to_its_end(server: Server, task: Json, *, timeout: float | None) -> Json:
+def _to_its_end(server: Server, task: Json) -> Json:
     from jobroom.cli import display, printing
 
     server.be_patient()
     out = printing.console(stderr=True, moving=True)
-    (ended,) = watching.follow(server, [task["id"]], display.display_for(out), timeout=timeout)
+    (ended,) = watching.follow(server, [task["id"]], display.display_for(out))
     return ended
 
 

@@ -30,6 +30,7 @@ A_KIND = {
     "null": "null",
 }
 MOST_DEPTH = 30
+LISTS = ("anyOf", "oneOf", "allOf", "enum")
 
 
 class NotConvertible(ValueError):
@@ -37,16 +38,22 @@ class NotConvertible(ValueError):
 
 
 def resolve(schema: Any, root: Any) -> dict[str, Any]:
-    """Follow references; what is no schema object allows anything."""
+    """Follow references; what is no schema object, or no keyword's value, allows anything."""
     for _ in range(MOST_DEPTH):
         if not isinstance(schema, dict):
             return {}
         if not isinstance(schema.get("$ref"), str):
-            return schema
+            return {key: value for key, value in schema.items() if _is_readable(key, value)}
         found = target_of(root, schema["$ref"])
         beside = {key: value for key, value in schema.items() if key != "$ref"}
         schema = {**found, **beside} if isinstance(found, dict) and found is not root else {}
     return {}
+
+
+def _is_readable(keyword: str, value: Any) -> bool:
+    if keyword == "required":
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return keyword not in LISTS or isinstance(value, list)
 
 
 def alternatives(schema: Any, root: Any, depth: int = 0) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,12 +41,14 @@ def watch(
     ids = [one for one in targets if names.parse_task_id(one) is not None]
     if not ids and len(targets) == 1:
         with exits.told(interrupted=_stopped), target.server(ctx) as server:
-            _watch_room(server, targets[0], timeout=timeout, until_idle=until_idle, as_json=as_json)
+            server.give_up_after(timeout)
+            _watch_room(server, targets[0], until_idle=until_idle, as_json=as_json)
         return
     with exits.told(interrupted=lambda: goes_on(targets)), target.server(ctx) as server:
         if len(ids) < len(targets):
             raise ValidationFailed("Name tasks by their ids, or one room alone.")
-        ended = follow(server, ids, _bars(as_json=as_json), timeout=timeout)
+        server.give_up_after(timeout)
+        ended = follow(server, ids, _bars(as_json=as_json))
     raise typer.Exit(code_of(ended))
 
 
@@ -64,25 +65,20 @@ def wait(
     with exits.told(interrupted=lambda: goes_on(task_ids)), target.server(ctx) as server:
         out = printing.console()
         shown = display.display_for(out, as_json=True) if as_json else display.Lines(out)
-        ended = follow(server, task_ids, shown, timeout=timeout, only_ends=True)
+        server.give_up_after(timeout)
+        ended = follow(server, task_ids, shown, only_ends=True)
     raise typer.Exit(code_of(ended))
 
 
 def follow(
-    server: Server,
-    ids: Sequence[str],
-    shown: Display,
-    *,
-    timeout: float | None,
-    only_ends: bool = False,
+    server: Server, ids: Sequence[str], shown: Display, *, only_ends: bool = False
 ) -> list[Json]:
     """Show tasks until all have ended, and return them so; ``TimedOut`` when time is over."""
     from jobroom.cli import following
 
-    until = None if timeout is None else time.monotonic() + timeout
     seen: dict[str, Json] = {}
     with shown:
-        for task in following.tasks(server, list(dict.fromkeys(ids)), until=until):
+        for task in following.tasks(server, list(dict.fromkeys(ids)), until=server.until):
             server.be_patient()  # it was there: now it may be restarted
             seen[task["id"]] = task
             if is_terminal(task["status"]) or not only_ends:
@@ -92,8 +88,8 @@ def follow(
         one = left[0]
         more = "" if len(left) == 1 else f", and {len(left) - 1} more"
         raise exits.TimedOut(
-            f"The task {one['id']} has not ended within {timeout:g} s, it is {one['status']}{more};"
-            f" jobroom why {one['id']} tells what it waits for."
+            f"The task {one['id']} has not ended within {server.seconds:g} s, it is"
+            f" {one['status']}{more}; jobroom why {one['id']} tells what it waits for."
         )
     return list(seen.values())
 
@@ -124,18 +120,15 @@ def _bars(*, as_json: bool, endless: bool = False) -> Display:
     return display.display_for(printing.console(moving=True), as_json=as_json, endless=endless)
 
 
-def _watch_room(
-    server: Server, room: str, *, timeout: float | None, until_idle: bool, as_json: bool
-) -> None:
+def _watch_room(server: Server, room: str, *, until_idle: bool, as_json: bool) -> None:
     from jobroom.cli import following
 
-    until = None if timeout is None else time.monotonic() + timeout
     # No bars before the first answer: an error is then all that there is to see.
     server.stats(room)
     server.be_patient()
     was_idle = False
     with _bars(as_json=as_json, endless=True) as shown:
-        for changed in following.room(server, room, until=until):
+        for changed in following.room(server, room, until=server.until):
             for task in changed:
                 shown.show(task)
             found = server.stats(room)
@@ -145,7 +138,7 @@ def _watch_room(
             if until_idle and is_idle and was_idle:
                 return
             was_idle = is_idle
-    raise exits.TimedOut(f"The room {room} was watched for {timeout:g} s; its tasks go on.")
+    raise exits.TimedOut(f"The room {room} was watched for {server.seconds:g} s; its tasks go on.")
 
 
 def _headline(found: Json) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jobroom.cli import exits
+from jobroom.cli import exits, streams
 from jobroom.cli.target import target_of
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def worker(  # noqa: PLR0917  # each of them is an option
     The first SIGTERM or Ctrl-C lets what runs come to its end (exit code 0), the second one
     hands it back (130 or 143). SIGUSR1 makes it say on stderr why it is idle.
     """
+    streams.hold_no_answer()  # what the user's code prints outside of tasks is none
     _log_from(log_level)
     if reload:
         from jobroom.worker import reloading
@@ -114,15 +115,15 @@ def _serve(jobs: list[Registration], *, isolate: Isolate, place: Place, **how: A
     with Connection(place.url, place.token) as connection:
         ours = ProcessWorker(connection)
         with _leaving_at_sigterm(ours):
-            for job in jobs:
-                ours.register(job)
-            banner = _banner(ours, place.url, isolate=isolate, slots=how["slots"])
             serving = serving_of(
                 ours,
+                jobs,
                 slots=how["slots"],
                 isolate=isolate.value,
                 until_empty=how["drain"],
-                announce=lambda: typer.echo(banner, err=True),
+                announce=lambda: typer.echo(
+                    _banner(ours, place.url, isolate=isolate, slots=how["slots"]), err=True
+                ),
             )
             return serving.run()
 

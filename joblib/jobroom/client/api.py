@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jobroom.client import connection, endpoints
+from jobroom.client import connection, endpoints, lists, waiting
 from jobroom.client.call import Call
 from jobroom.client.drive import Driver
 from jobroom.client.endpoints import path_of
@@ -89,12 +89,17 @@ class Api:
         """Claim up to ``limit`` tasks, waiting up to ``wait`` seconds for the first."""
         call = endpoints.claim(worker_id, request_id=request_id, wait=wait, limit=limit)
         answer = self._ask(call, _with_wait(patience, wait))
-        tasks = answer.get("tasks") or [answer.get("task")]
+        found = answer.get("tasks")
+        tasks = found if isinstance(found, list) and found else [answer.get("task")]
         return [task for task in tasks if isinstance(task, dict)]
 
-    def task(self, task_id: str, *, wait: float = 0.0, patience: Patience = CALL) -> Json:
-        """Return a task, at its end or after ``wait`` seconds."""
-        return self._ask(endpoints.task(task_id, wait=wait), _with_wait(patience, wait))
+    def task(self, task_id: str) -> Json:
+        """Return a task as it is now."""
+        return self._ask(endpoints.task(task_id), CALL)
+
+    def end_or_now(self, task_id: str, *, timeout: float | None) -> Json:
+        """Return a task at its end, or after ``timeout`` seconds as it is then."""
+        return self._driver.run(waiting.end_or_now(self._transport, task_id, timeout=timeout))
 
     def report(
         self, task_id: str, changes: Mapping[str, Any], *, patience: Patience = CALL
@@ -109,9 +114,9 @@ class Api:
         """
         return self._ask(endpoints.retry(task_id, dry_run=dry_run), CALL)
 
-    def graph(self, task_id: str, *, limit: int = 500, cursor: str | None = None) -> Json:
-        """Return a page of the tasks that a task is connected with, and their edges."""
-        return self._ask(endpoints.graph(task_id, limit=limit, cursor=cursor), CALL)
+    def graph(self, task_id: str) -> Json:
+        """Return all tasks that a task is connected with, and their edges."""
+        return self._driver.run(lists.graph(self._transport, task_id))
 
     def sweep(self) -> Json:
         """Run one sweep now (admins)."""

@@ -11,7 +11,8 @@ from typing import Self
 
 import httpx
 
-from jobroom.client.connection import bearer, check_address, guarded
+from jobroom.client import address
+from jobroom.client.connection import bearer, guarded
 from jobroom.client.spell import Troubles
 
 AsyncToken = str | Callable[[], str | Awaitable[str]]
@@ -32,7 +33,7 @@ class AsyncConnection:
         *,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        check_address(base_url)
+        address.check(base_url)
         if not callable(token):
             bearer(token)
         self.base_url = base_url.rstrip("/")

@@ -16,6 +16,7 @@ from jobroom.client.submission import Submission, submission_of
 from jobroom.client.transport import Transport
 from jobroom.domain.jsontext import parse_object
 from jobroom.errors import (
+    FieldError,
     InvalidInput,
     JobNotFound,
     JobroomError,
@@ -120,12 +121,21 @@ class Bulk:
         places = [re.match(r"/tasks/(\d+)", fault.pointer) for fault in refusal.errors]
         numbers = {int(place[1]) for place in places if place is not None}
         refused = {n for n in numbers if n < len(batch)}
-        faults: dict[int, JobroomError] = dict.fromkeys(refused, refusal) or _unreadable(batch)
+        alone = {n: _of_one(refusal, n) for n in refused}
+        faults: dict[int, JobroomError] = {**alone} or _unreadable(batch)
         if not faults:
             raise refusal
         for n, fault in faults.items():
             batch[n].entry.outcome = fault
             items.remove(batch[n])
+
+
+def _of_one(refusal: InvalidInput, n: int) -> InvalidInput:
+    """Return the refusal as if that payload had been sent alone: nobody else knows its number."""
+    at = f"/tasks/{n}"
+    faults = (one for one in refusal.errors if f"{one.pointer}/".startswith(f"{at}/"))
+    errors = tuple(FieldError(one.pointer.removeprefix(at), one.message) for one in faults)
+    return type(refusal)(str(refusal.args[0]).replace(f"{at}/", "/"), errors=errors)
 
 
 def _unreadable(batch: list[_Item]) -> dict[int, JobroomError]:

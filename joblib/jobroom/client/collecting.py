@@ -20,6 +20,8 @@ WORTH_A_LIST = 4
 PACE_SECONDS = 0.1
 PACE_PER_TASK_SECONDS = 0.001
 """How long ended tasks may gather before they are asked for, by the size of the window."""
+SLOWEST_PACE_SECONDS = 1.0
+"""Where nothing ends, and the source of the payloads pauses."""
 
 
 class Collector:
@@ -27,18 +29,32 @@ class Collector:
 
     def __init__(self, line: Transport, window: int) -> None:
         self._line = line
-        self._pace = min(PACE_SECONDS, PACE_PER_TASK_SECONDS * window)
+        self._pace = self._fastest = min(PACE_SECONDS, PACE_PER_TASK_SECONDS * window)
         self._asked_at = 0.0
         self._found = 0
         self._may_list = True
+
+    @property
+    def rest(self) -> float:
+        """The seconds until it is time to ask again."""
+        return max(0.0, self._pace - (time.monotonic() - self._asked_at))
+
+    def expect_more(self) -> None:
+        """Look often again: something was submitted."""
+        self._pace = self._fastest
 
     def collect(self, entries: Sequence[Entry], first: Json, *, hold: bool) -> Flow[None]:
         """Note which entries have ended; with ``hold`` not before the first of them has.
 
         ``first`` is any task of the same map.
         """
-        yield from pause(max(0.0, self._pace - (time.monotonic() - self._asked_at)))
+        yield from pause(self.rest)
         self._asked_at = time.monotonic()
+        yield from self._look_around(entries, first, hold=hold)
+        found = hold or any(entry.outcome is not None for entry in entries)
+        self._pace = self._fastest if found else min(2 * self._pace, SLOWEST_PACE_SECONDS)
+
+    def _look_around(self, entries: Sequence[Entry], first: Json, *, hold: bool) -> Flow[None]:
         if self._found >= WORTH_A_LIST and self._may_list:
             yield from self._look_at_all(entries, first)
             if hold and entries[0].outcome is None:

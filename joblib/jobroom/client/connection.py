@@ -10,6 +10,7 @@ from typing import Protocol, Self, TypeVar
 
 import httpx
 
+from jobroom.client import address
 from jobroom.client.spell import Troubles
 from jobroom.errors import ConfigurationError
 
@@ -56,7 +57,7 @@ class Connection:
     def __init__(
         self, base_url: str, token: Token | None = None, *, http: httpx.Client | None = None
     ) -> None:
-        check_address(base_url)
+        address.check(base_url)
         if not callable(token):
             bearer(token)
         self._base_url = base_url.rstrip("/")
@@ -128,14 +129,6 @@ class Connection:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def check_address(base_url: str) -> None:
-    """Raise ``ConfigurationError`` for what is no address of a server."""
-    if not str(base_url).startswith(("http://", "https://")):
-        raise ConfigurationError(
-            "The server's address must begin with http:// or https://; set JOBROOM_URL so."
-        )
 
 
 def new_client() -> httpx.Client:

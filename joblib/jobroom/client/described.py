@@ -85,7 +85,9 @@ def _name_of(registered: Mapping[str, Registration], cls: type[BaseModel], room:
     return names[0] if names else f"{GLOBAL_ROOM}:{category_of(cls)}:{cls.__name__}"
 
 
-def _instant(name: str, at: datetime | None) -> str | None:
-    if at is not None and at.utcoffset() is None:
-        raise ValidationFailed(f"{name} needs a time zone, as datetime.now(UTC) has one.")
-    return None if at is None else at.isoformat()
+def _instant(name: str, at: object) -> str | None:
+    if at is None:
+        return None
+    if not isinstance(at, datetime) or at.utcoffset() is None:
+        raise ValidationFailed(f"{name} is a datetime with a time zone, as datetime.now(UTC) is.")
+    return at.isoformat()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx
 
-from jobroom.client import connection, problems
+from jobroom.client import connection, drawing, intime, problems
 from jobroom.client.flow import Draw, Exchange, Flow, Give, Identify, Pause, Step
 
 T = TypeVar("T")
@@ -59,20 +61,22 @@ class Driver:
             case Pause():
                 return self._pause(step)
             case Draw():
-                return drawn(step)
+                return _drawn(step)
         raise AssertionError(step)
 
     def _exchange(self, step: Exchange) -> httpx.Response:
         http = self.api.http
         if getattr(http, "is_closed", False):
             raise problems.ConnectionClosed("The connection to the server was closed already.")
-        return http.request(
+        ask = partial(
+            http.request,
             step.method,
             f"{self.api.base_url.rstrip('/')}{step.path}",
             content=step.content,
             headers=dict(step.headers),
             timeout=step.timeout,
         )
+        return ask() if math.isinf(step.seconds) else intime.ask(ask, step.seconds)
 
     def _pause(self, step: Pause) -> bool:
         if step.by is not None:
@@ -81,15 +85,12 @@ class Driver:
         return True
 
 
-def drawn(step: Draw) -> tuple[list[Any], bool]:
-    """Return items of a plain iterator, and whether there may be more."""
-    until = time.monotonic() + step.seconds
-    items: list[Any] = []
-    while len(items) < step.most:
-        try:
-            items.append(next(step.source))
-        except StopIteration:
-            return items, False
-        if time.monotonic() > until:
-            break
-    return items, True
+def _drawn(step: Draw) -> list[Any]:
+    supply = step.supply
+    if supply.is_at_hand:
+        supply.ask(step.most)
+        return supply.take()
+    if supply.pump is None:
+        supply.pump = drawing.Pump(supply)
+    found: list[Any] = supply.pump.take(step.most, step.seconds)
+    return found

@@ -13,6 +13,8 @@ LONGEST_ERROR_BYTES = 64 * 1024
 MARK = "\n... (cut at 64 KiB)"
 MOST_FRAMES = 20
 LONGEST_LINE = 300
+PYDANTICS = {"value_error": "Value error, ", "assertion_error": "Assertion failed, "}
+"""What pydantic puts before the words of the user's own validator."""
 
 _PACKAGE = Path(__file__).parents[1]
 _OTHERS = (
@@ -39,7 +41,11 @@ def faults_of(invalid: ValidationError) -> str:
     """Return the faults of a payload field by field, without the values."""
     faults = invalid.errors(include_url=False, include_context=False, include_input=False)
     places = (".".join(map(str, fault["loc"])) or "the whole" for fault in faults)
-    return "; ".join(f"{at}: {fault['msg']}" for at, fault in zip(places, faults, strict=True))
+    said = (
+        fault["msg"].removeprefix(PYDANTICS.get(fault["type"], "")) or "is not valid"
+        for fault in faults
+    )
+    return "; ".join(f"{at}: {words}" for at, words in zip(places, said, strict=True))
 
 
 def cut(text: str) -> str:
@@ -57,7 +63,7 @@ def headline(failure: BaseException) -> str:
     name = type(failure).__name__
     try:
         message = str(failure)
-    except Exception:  # noqa: BLE001  # a user's __str__ may do anything
+    except BaseException:  # noqa: BLE001  # a user's __str__ may do anything
         message = "(its message cannot be shown)"
     return f"{name}: {message}" if message else name
 

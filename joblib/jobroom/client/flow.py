@@ -8,6 +8,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import httpx
 
+from jobroom.client.drawing import Supply
+
 T = TypeVar("T")
 
 
@@ -18,13 +20,17 @@ class Identify:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Send one request and read its answer; httpx's errors are raised in the flow."""
+    """Send one request and read its answer; httpx's errors are raised in the flow.
+
+    ``timeout`` is httpx's: for each read. ``seconds`` is for all of it, to the answer's last byte.
+    """
 
     method: str
     path: str
     content: bytes | None
     headers: Mapping[str, str]
     timeout: httpx.Timeout
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +43,9 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Take up to ``most`` items of the caller's iterable, for not much longer than ``seconds``."""
+    """Take up to ``most`` of the caller's payloads, after ``seconds`` also none."""
 
-    source: Any
+    supply: Supply
     most: int
     seconds: float
 
@@ -74,7 +80,7 @@ def pause(seconds: float, by: Callable[[float], bool] | None = None) -> Flow[boo
     return goes_on
 
 
-def draw(source: Any, *, most: int, seconds: float) -> Flow[tuple[list[Any], bool]]:
-    """Return items of the caller's iterable, and whether there may be more."""
-    drawn: tuple[list[Any], bool] = yield Draw(source, most, seconds)
+def draw(supply: Supply, *, most: int, seconds: float) -> Flow[list[Any]]:
+    """Return some of the caller's payloads, none if too few came in time."""
+    drawn: list[Any] = yield Draw(supply, most, seconds)
     return drawn

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import importlib
-import math
 import os
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -23,12 +20,9 @@ from jobroom.client.plan import Dependency, Plan
 from jobroom.client.stream import TaskStream, checked_interval
 from jobroom.client.transport import Json
 from jobroom.client.worker import ProcessWorker
-from jobroom.domain.lifecycle import is_terminal
 from jobroom.domain.names import GLOBAL_ROOM
 
 SPARE_JOIN_SECONDS = 2.0
-LONGEST_POLL_SECONDS = 20.0
-SHORTEST_LOOK_SECONDS = 0.5
 
 Class = TypeVar("Class", bound=type[BaseModel])
 
@@ -135,9 +129,10 @@ class JobManager(Mapping[str, type[BaseModel]]):
         ``SystemExit``. ``vis`` is what each class's ``run`` is given. With ``drain`` it returns
         when nothing is left to do. See ``workers.md``.
         """
-        # The worker runtime builds upon this package, and not the other way round.
-        serving = importlib.import_module("jobroom.worker.serve")
-        serving.serve(self.worker, slots=slots, isolate=isolate, vis=vis, until_empty=drain)
+        # The one arrow back: the runtime builds upon this package.
+        from jobroom.worker import serve
+
+        serve.serve(self.worker, slots=slots, isolate=isolate, vis=vis, until_empty=drain)
 
     def heartbeat(self) -> None:
         """Say now that this worker is alive. Needed by nobody who listens: a thread does it.
@@ -216,25 +211,14 @@ class JobManager(Mapping[str, type[BaseModel]]):
 
     def graph(self, task_id: str) -> Json:
         """Return all tasks that a task is connected with (``items``), and the ``edges``."""
-        whole = self.worker.api.graph(task_id)
-        page = whole
-        while page.get("next_cursor"):
-            page = self.worker.api.graph(task_id, cursor=page["next_cursor"])
-            whole["items"] += page["items"]
-            whole["edges"] += page["edges"]
-        return {**whole, "next_cursor": None}
+        return self.worker.api.graph(task_id)
 
     def wait(self, task_id: str, *, timeout: float | None = None) -> Json:
-        """Return the task when it has ended; after ``timeout`` seconds as it is then."""
-        give_up_at = math.inf if timeout is None else time.monotonic() + timeout
-        while True:
-            left = max(0.0, give_up_at - time.monotonic())
-            began = time.monotonic()
-            task = self.worker.api.task(task_id, wait=min(left, LONGEST_POLL_SECONDS))
-            if is_terminal(task["status"]) or time.monotonic() >= give_up_at:
-                return task
-            # A server that does not hold the request open must not be asked without end.
-            time.sleep(max(0.0, min(left, SHORTEST_LOOK_SECONDS) - (time.monotonic() - began)))
+        """Return the task when it has ended; after ``timeout`` seconds as it is then.
+
+        Bears resets, gateways and a server that is away, as long as there is time.
+        """
+        return self.worker.api.end_or_now(task_id, timeout=timeout)
 
     # Going
 

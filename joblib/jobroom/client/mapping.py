@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
-from collections.abc import AsyncIterable, Callable, Iterable, Sized
+from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +13,13 @@ from jobroom.client import outcome, waiting
 from jobroom.client.bulk import Bulk, Entry
 from jobroom.client.call import Json
 from jobroom.client.collecting import Collector
+from jobroom.client.drawing import Supply
 from jobroom.client.flow import Flow, Give, draw
 from jobroom.client.rules import Rules
 from jobroom.errors import JobroomError, ValidationFailed
 
 log = logging.getLogger("jobroom.client")
 
-DRAW_SECONDS = 0.2
-"""How long payloads are gathered for one request, where they come slowly."""
 MOST_DRAWN = 1000
 
 OnProgress = Callable[[int, int, int | None], object]
@@ -54,6 +54,8 @@ def _results(run: _Run) -> Flow[None]:
     except BaseException:  # an event loop's cancellation, the end of the program
         log.warning("map.stopped reason=%r", run.left_behind)
         raise
+    finally:
+        run.supply.close()
 
 
 class _Run:
@@ -64,14 +66,13 @@ class _Run:
             raise ValidationFailed("The window of a map has at least 1 task.")
         self._line = rules.line
         self._asked = asked
-        source = asked.payloads
-        self._source = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
-        self._total = len(source) if isinstance(source, Sized) else None
+        # In portions: a request for each result given would be one for each task.
+        self.supply = Supply(asked.payloads, portion=min(max(1, asked.window // 4), MOST_DRAWN))
         self._bulk = Bulk(rules.line, asked.job, room=asked.room, options=asked.options)
         self._returns = outcome.adapter_of(asked.returns)
         self._collector = Collector(rules.line, asked.window)
         self._entries: deque[Entry] = deque()
-        self._has_more = True
+        self._is_refused = False
         self._submitted = self._done = self._failed = 0
 
     @property
@@ -85,32 +86,40 @@ class _Run:
     def give_all(self) -> Flow[None]:
         """Give the results in the order of the payloads."""
         while True:
-            yield from self._fill()
+            # Before there is anything to look for, payloads are all there is to wait for.
+            yield from self._fill(self._collector.rest if self._entries else math.inf)
             while self._entries and self._entries[0].outcome is not None:
                 yield from self._give(self._entries.popleft())
-                yield from self._fill()
+                yield from self._fill(0.0)
             if self._entries:
-                yield from self._collect()
+                if not (self._has_room and self._collector.rest > 0):
+                    yield from self._collect()
             elif not self._has_more:
+                if self.supply.failure is not None and not self._is_refused:
+                    raise self.supply.failure
                 return
 
     @property
-    def _has_room(self) -> bool:
-        # In portions: a request for each result given would be one for each task.
-        portion = max(1, self._asked.window // 4)
-        return self._has_more and self._asked.window - len(self._entries) >= portion
+    def _has_more(self) -> bool:
+        return not (self._is_refused or self.supply.is_over)
 
-    def _fill(self) -> Flow[None]:
+    @property
+    def _has_room(self) -> bool:
+        least = self.supply.portion if self.supply.is_at_hand else 1
+        return self._has_more and self._asked.window - len(self._entries) >= least
+
+    def _fill(self, seconds: float) -> Flow[None]:
         while self._has_room:
             most = min(MOST_DRAWN, self._asked.window - len(self._entries))
-            payloads, self._has_more = yield from draw(
-                self._source, most=most, seconds=DRAW_SECONDS
-            )
+            payloads = yield from draw(self.supply, most=most, seconds=seconds)
+            if not payloads:
+                return
             stop = not self._asked.return_exceptions
             entries = yield from self._bulk.submit(payloads, stop_at_refusal=stop)
             refused = [entry for entry in entries if entry.outcome is not None]
             if stop and refused:
-                self._has_more = False
+                self._is_refused = True
+            self._collector.expect_more()
             self._submitted += len(entries) - len(refused)
             self._entries.extend(entries)
             if refused:
@@ -131,7 +140,7 @@ class _Run:
         self._done += len(ended)
         self._failed += sum(_failure_of(entry) is not None for entry in ended)
         if self._asked.on_progress is not None:
-            self._asked.on_progress(self._done, self._failed, self._total)
+            self._asked.on_progress(self._done, self._failed, self.supply.total)
 
     def _give(self, entry: Entry) -> Flow[None]:
         try:

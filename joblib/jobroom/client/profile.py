@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from jobroom.client import address
 from jobroom.errors import ConfigurationError
 
 OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -24,9 +26,27 @@ class Place:
 
 def path() -> Path:
     """Return where the profiles are kept."""
-    home = os.environ.get("XDG_CONFIG_HOME")
-    folder = Path(home) if home else Path.home() / ".config"
-    return folder / "jobroom" / "profiles.toml"
+    folder = os.environ.get("XDG_CONFIG_HOME")
+    try:
+        return Path(folder or Path.home() / ".config") / "jobroom" / "profiles.toml"
+    except RuntimeError:
+        raise ConfigurationError(
+            "There is no home folder to look for profiles in: set HOME, or JOBROOM_URL and"
+            " JOBROOM_TOKEN."
+        ) from None
+
+
+def opened(file: Path) -> IO[bytes]:
+    """Open the profiles to read them; never waits, as it would for who writes into a pipe."""
+
+    def plain(path: str, flags: int) -> int:
+        descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "it is no regular file")
+        return descriptor
+
+    return open(file, "rb", opener=plain)
 
 
 def place_of(url: str | None, token: str | None, profile: str | None) -> Place:
@@ -35,18 +55,34 @@ def place_of(url: str | None, token: str | None, profile: str | None) -> Place:
     What was given comes before the environment, and that before the profile file. The token of a
     profile never goes to another address than that profile's.
     """
+    place = _found(url, token, profile)
+    address.check(place.url)
+    return place
+
+
+def _found(url: str | None, token: str | None, profile: str | None) -> Place:
     found = token or os.environ.get("JOBROOM_TOKEN") or None
-    address = url or (None if profile else os.environ.get("JOBROOM_URL"))
-    if address:
-        return Place(address, found)
+    given = url or (None if profile else os.environ.get("JOBROOM_URL"))
+    if given:
+        return Place(given, found)
     named, file = profile or os.environ.get("JOBROOM_PROFILE"), path()
-    if not named and not file.exists():
+    if not named and not _is_there(file):
         raise ConfigurationError(
             "There is no server to speak to: set JOBROOM_URL (and JOBROOM_TOKEN), or write the"
             f" profile [default] with url and token into {file}."
         )
     kept = _profile(named or "default", file)
     return Place(kept.url, token or kept.token or found)
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # and reading it tells what is wrong
+    return True
 
 
 def _profile(name: str, file: Path) -> Place:
@@ -61,12 +97,12 @@ def _profile(name: str, file: Path) -> Place:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        with file.open("rb") as opened:
-            if os.name == "posix" and os.fstat(opened.fileno()).st_mode & OPEN_TO_OTHERS:
+        with opened(file) as kept:
+            if os.name == "posix" and os.fstat(kept.fileno()).st_mode & OPEN_TO_OTHERS:
                 raise ConfigurationError(
                     f"{file} holds tokens and is open to others: run  chmod 600 {file}"
                 )
-            return tomllib.load(opened)
+            return tomllib.load(kept)
     except FileNotFoundError:
         raise ConfigurationError(f"There is no {file}: write it, mode 600.") from None
     except OSError as failure:

@@ -47,7 +47,8 @@ class Patience:
     answers with are borne like an outage. ``refused_seconds`` is how long a token is refused
     before that is an error, where another token may come. ``longest_delay`` bounds the pause
     between two tries, unless the server asks for a longer one. ``ends_at`` is a moment of the
-    monotonic clock after which nothing is tried, and no try goes on for long.
+    monotonic clock, the end of the caller's time: there is one last try then, and no try goes on
+    for long after it, however its answer comes.
     """
 
     seconds: float
@@ -59,10 +60,9 @@ class Patience:
     ends_at: float = math.inf
 
     @property
-    def timeout_now(self) -> float:
-        """How long a try may take that begins now."""
-        left = max(0.0, self.ends_at - time.monotonic())
-        return min(self.timeout, left + LAST_ANSWER_SECONDS)
+    def left(self) -> float:
+        """The seconds of the caller's time that are left."""
+        return max(0.0, self.ends_at - time.monotonic())
 
     def for_kind(self, kind: Kind) -> float:
         """Return how long this kind of trouble is borne."""
@@ -142,7 +142,7 @@ class Transport:
         first: dict[Kind, float] = {}
         for retry in itertools.count():
             asked_at = time.monotonic()
-            found = yield from self._try(call, patience.timeout_now)
+            found = yield from self._try(call, patience)
             if not isinstance(found, NotNow):
                 self._troubles.good(call, asked_at=asked_at)
                 if isinstance(found, JobroomError):
@@ -155,9 +155,12 @@ class Transport:
             delay = max(delay_before(retry, patience.longest_delay), found.retry_after)
             until = first.setdefault(found.kind, asked_at) + seconds
             # The first repeat is free: one slow try must not use up all patience.
-            again_at = time.monotonic() + delay
-            late = again_at > patience.ends_at or (retry > 0 and again_at > until)
-            if seconds <= 0 or late or not (yield from pause(delay, patience.pause)):
+            late = retry > 0 and time.monotonic() + delay > until
+            if seconds <= 0 or late:
+                raise found.error
+            if patience.left <= 0:
+                raise tries.OutOfTime(found.error) from found.error
+            if not (yield from pause(min(delay, patience.left), patience.pause)):
                 raise found.error
         raise AssertionError  # count() does not end
 
@@ -185,9 +188,9 @@ class Transport:
             spell, event, place = outage, "server.away", where.server_and_proxy_of(self.api)
         spell.met(call, event, where=place, reason=found.reason, asked_at=asked_at)
 
-    def _try(self, call: Call[T], timeout: float) -> Flow[T | JobroomError | NotNow]:
+    def _try(self, call: Call[T], patience: Patience) -> Flow[T | JobroomError | NotNow]:
         try:
-            return (yield from self._exchange(call, timeout))
+            return (yield from self._exchange(call, patience))
         except (
             *(httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL),
             UnicodeError,  # a host name that cannot be asked for
@@ -200,11 +203,11 @@ class Transport:
         except (httpx.TransportError, httpx.DecodingError) as failure:
             return tries.unanswered(failure, where.server_of(self.api))
 
-    def _exchange(self, call: Call[T], timeout: float) -> Flow[T | JobroomError | NotNow]:
+    def _exchange(self, call: Call[T], patience: Patience) -> Flow[T | JobroomError | NotNow]:
         identity = yield from self._identity()
         if isinstance(identity, NotNow):
             return identity
-        response = yield from _send(call, identity, timeout)
+        response = yield from _send(call, identity, patience)
         found = call.read(response)
         if isinstance(later := tries.answered(response, found), NotNow):
             if later.kind is not Kind.REFUSED:
@@ -213,7 +216,7 @@ class Transport:
             renewed = yield from self._identity()
             if isinstance(renewed, NotNow) or renewed == identity:
                 return renewed if isinstance(renewed, NotNow) else later
-            response = yield from _send(call, renewed, timeout)
+            response = yield from _send(call, renewed, patience)
             found = call.read(response)
             return tries.answered(response, found) or found
         return found
@@ -227,9 +230,12 @@ class Transport:
         return identity
 
 
-def _send(call: Call[T], identity: Mapping[str, str], timeout: float) -> Flow[httpx.Response]:
+def _send(call: Call[T], identity: Mapping[str, str], patience: Patience) -> Flow[httpx.Response]:
+    whole = patience.left + LAST_ANSWER_SECONDS
+    timeout = min(patience.timeout, whole)
     step = Exchange(
         *(call.method, call.path, call.content, call.all_headers(identity)),
         timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
+        seconds=whole,
     )
     return exchange(step)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
+from typing import Any
 
 import httpx
 
@@ -15,6 +16,17 @@ from jobroom.client import problems
 from jobroom.errors import JobroomError
 
 LONGEST_RETRY_AFTER_SECONDS = 60.0
+
+
+class OutOfTime(JobroomError):
+    """The caller's time is over; ``last`` is what the last try came to."""
+
+    def __init__(self, last: JobroomError) -> None:
+        super().__init__(str(last))
+        self.last = last
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.last,)
 
 
 class Kind(Enum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -12,8 +13,9 @@ from jobroom.client import endpoints, outcome, problems
 from jobroom.client.call import Json
 from jobroom.client.flow import Flow, pause
 from jobroom.client.transport import CALL, Patience, Transport
+from jobroom.client.tries import OutOfTime
 from jobroom.domain.lifecycle import is_terminal
-from jobroom.errors import StoreUnavailable, TooManyRequests
+from jobroom.errors import JobroomError
 
 LONGEST_POLL_SECONDS = 20.0
 """Shorter than what gateways allow (29 s), so that the server itself answers."""
@@ -45,63 +47,104 @@ class Deadline:
     def patience(self) -> Patience:
         """Return how long an outage is borne, and one try."""
         return Patience(
-            self.left,
+            math.inf,
             timeout=LONGEST_POLL_SECONDS + SPARE_SECONDS,
-            outlive_seconds=min(self.left, OUTLIVE_SECONDS),
+            outlive_seconds=OUTLIVE_SECONDS,
             longest_delay=LONGEST_DELAY_SECONDS,
             ends_at=self._at,
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What was seen of a task in the caller's time, and what the last look came to if it failed."""
+
+    task: Json | None
+    trouble: JobroomError | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.task is not None and is_terminal(self.task["status"])
+
+
 def wait(line: Transport, task_id: str, *, timeout: float | None) -> Flow[Json]:
     """Return the task when it has ended; raises ``WaitTimeout``."""
-    deadline = Deadline(timeout)
-    status = "not known yet"
+    return _wait(line, task_id, Deadline(timeout))
+
+
+def _wait(line: Transport, task_id: str, deadline: Deadline) -> Flow[Json]:
+    looked = yield from _look(line, task_id, deadline)
+    if looked.task is None or not looked.has_ended:
+        raise _too_late(task_id, deadline, looked) from looked.trouble
+    return looked.task
+
+
+def _look(line: Transport, task_id: str, deadline: Deadline) -> Flow[_Looked]:
+    """Look until the task has ended, or the caller's time is over."""
+    looked = _Looked(None)
     while True:
         began = time.monotonic()
+        call = endpoints.task(task_id, wait=deadline.poll_seconds)
         try:
-            call = endpoints.task(task_id, wait=deadline.poll_seconds)
-            task = yield from line.ask(call, patience=deadline.patience())
-        except problems.TokenUnavailable:
-            raise  # what to mend is here, not at the server
-        except (StoreUnavailable, TooManyRequests) as trouble:
-            if deadline.left <= 0:
-                raise _too_late(task_id, deadline, status) from trouble
-            # The next try would come too late: one last look when the time is over.
-            yield from pause(deadline.left)
-            continue
-        else:
-            status = task["status"]
-            if is_terminal(status):
-                return task
-            if deadline.left <= 0:
-                raise _too_late(task_id, deadline, status)
+            looked = _Looked((yield from line.ask(call, patience=deadline.patience())))
+        except OutOfTime as late:
+            if isinstance(late.last, problems.TokenUnavailable):
+                raise late.last from None  # what to mend is here, not at the server
+            return _Looked(looked.task, late.last)
+        if looked.has_ended or deadline.left <= 0:
+            return looked
         # A server that does not hold the request open must not be asked without end.
         shortest = SHORTEST_LOOK_SECONDS if deadline.poll_seconds else LAST_LOOKS_SECONDS
         rest = min(deadline.left, shortest) - (time.monotonic() - began)
         yield from pause(max(0.0, rest))
 
 
+def end_or_now(line: Transport, task_id: str, *, timeout: float | None) -> Flow[Json]:
+    """Return the task when it has ended, or as it is when the time is over."""
+    looked = yield from _look(line, task_id, Deadline(timeout))
+    if looked.task is None:
+        raise looked.trouble or AssertionError("a look comes to a task or to trouble")
+    return looked.task
+
+
 def result(
     line: Transport, task_id: str, *, timeout: float | None, returns: TypeAdapter[Any] | None
 ) -> Flow[Any]:
     """Return what the task came to; raises for a task that did not complete."""
-    task = yield from wait(line, task_id, timeout=timeout)
-    return (yield from result_of(line, task, returns=returns))
+    deadline = Deadline(timeout)
+    task = yield from _wait(line, task_id, deadline)
+    try:
+        patience = CALL if timeout is None else deadline.patience()
+        return (yield from result_of(line, task, returns=returns, patience=patience))
+    except OutOfTime as late:
+        raise outcome.WaitTimeout(
+            f"Task {task_id} has completed, and its result did not come within"
+            f" {deadline.seconds:g} s: fetch it again with more time. The last try: {late}"
+        ) from late.last
 
 
-def result_of(line: Transport, task: Json, *, returns: TypeAdapter[Any] | None) -> Flow[Any]:
+def result_of(
+    line: Transport,
+    task: Json,
+    *,
+    returns: TypeAdapter[Any] | None,
+    patience: Patience = CALL,
+) -> Flow[Any]:
     """Return the result of a terminal task, fetched by itself if the answer had no room for it."""
     if (wrong := outcome.failure_of(task)) is not None:
         raise wrong
     found = task.get("result")
     if found is None and task.get("result_bytes"):
-        found = yield from line.ask(endpoints.result(task["id"]), patience=CALL)
+        found = yield from line.ask(endpoints.result(task["id"]), patience=patience)
     return outcome.typed(found, returns, task["id"])
 
 
-def _too_late(task_id: str, deadline: Deadline, status: str) -> outcome.WaitTimeout:
+def _too_late(task_id: str, deadline: Deadline, looked: _Looked) -> outcome.WaitTimeout:
+    span = f"within {deadline.seconds:g} s"
+    last = "" if looked.trouble is None else f" The last try: {looked.trouble}"
+    if looked.task is None:
+        return outcome.WaitTimeout(f"Nothing was heard of task {task_id} {span}.{last}")
     return outcome.WaitTimeout(
-        f"Task {task_id} has not ended within {deadline.seconds:g} s; its status is {status}."
-        " It goes on: wait again, or cancel it."
+        f"Task {task_id} has not ended {span}; its status is {looked.task['status']}."
+        f" It goes on: wait again, or cancel it.{last}"
     )

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from jobroom.domain.patterns import states_of
-from jobroom.domain.schemas import REFERENCES, references, subschemas, target_of
+from jobroom.domain.places import Places
+from jobroom.domain.schemas import subschemas
+from jobroom.domain.weights import UNEVALUATED
 
 Roots = tuple[tuple[int, float], ...]
 
@@ -25,7 +27,6 @@ REST_OF_NAMES = frozenset({"additionalProperties"})
 ALL_NAMES = frozenset({"patternProperties", "unevaluatedProperties"})
 REST_OF_ITEMS = frozenset({"items", "additionalItems"})
 ALL_ITEMS = frozenset({"contains", "unevaluatedItems"})
-UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 LISTS = ("required", "dependentRequired", "dependencies", "dependentSchemas", "type")
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
@@ -41,6 +42,7 @@ _LOOKS_AROUND = re.compile(r"\(\?[=!<>]|\\[1-9k]|[*+?}]\+|\\[GKzZbB]")
 _ORDINARY = 2**53
 _TINY = 1e-15
 _LONG_PATTERN = 200
+_COPY_BYTES = 20_000
 _BOOLEAN: dict[str, Any] = {}
 
 
@@ -137,13 +139,15 @@ def _prices(matching: _Matching) -> tuple[int, int, int, int, int]:
 class Estimate:
     """The prices of one schema; they are worked out as payloads ask for them."""
 
-    def __init__(self, root: Any) -> None:
-        self._root = root
+    def __init__(self, places: Places, excess: float) -> None:
+        self._root = places.root
+        self._places = places
+        # How often references repeat it is the guard's to bound, but not how often levels do.
+        self._repeats = max(_REPEATS, excess)
         self._by_id: dict[int, Any] = {}
         self._parts: dict[int, _Part] = {}
         self._plans: dict[Roots, _Plan] = {}
         self._planned = 0
-        self._named: list[Any] | None = None
 
     def price(self, payload: Any, budget: float) -> Price | None:
         """What a check of it may cost; None when that is more than ``budget``."""
@@ -247,8 +251,7 @@ class Estimate:
                 owners.setdefault(path[1], []).append((own, rest[type(path[1])]))
 
     def _root_below(self, schema: Any, times: float) -> tuple[int, Any]:
-        """What goes on to a child; how often references repeat it is the guard's to bound."""
-        return self._known(schema), min(times, _REPEATS)
+        return self._known(schema), min(times, self._repeats)
 
     def _times(self, roots: Counter[int]) -> dict[int, float]:
         """How often each subschema is applied to the value itself; what recurs counts once."""
@@ -286,18 +289,7 @@ class Estimate:
         for path, inner in subschemas(schema):
             if path[0] in IN_PLACE:
                 yield self._known(inner)
-        for keyword in REFERENCES:
-            if isinstance(schema.get(keyword), str):
-                yield from map(self._known, self._targets(schema[keyword]))
-
-    def _targets(self, reference: str) -> list[Any]:
-        """What it refers to; all that has a name where the reference is not a plain pointer."""
-        found = target_of(self._root, reference)
-        if reference == "#" or found is not self._root:
-            return [found]
-        if self._named is None:
-            self._named = [self._root, *_named_in(self._root)]
-        return self._named
+        yield from map(self._known, self._places.followed(schema))
 
     def _known(self, schema: Any) -> int:
         kept = schema if isinstance(schema, dict) else _BOOLEAN
@@ -316,8 +308,8 @@ class Ceiling:
     that even this is affordable. ``weight`` is how many subschemas one value may meet.
     """
 
-    def __init__(self, schema: dict[str, Any], weight: float) -> None:
-        parts = [_Part(one) for one in _all_in(schema)]
+    def __init__(self, places: Places, weight: float) -> None:
+        parts = [_Part(one) for one in places.reachable]
         met = _TIMES_OF_UNEVALUATED * weight
         self._value = met * max(part.dearest for part in parts)
         self._character = met * max(
@@ -348,43 +340,29 @@ def size_of(value: Any) -> int:
     return size
 
 
-def _all_in(root: Any) -> Iterator[dict[str, Any]]:
-    """Each schema that is written as an object, the root first."""
-    waiting = [root]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-            waiting.extend(inner for _, inner in subschemas(one))
-
-
-def _named_in(root: Any) -> Iterator[Any]:
-    """Each schema with an anchor; all of them where one has an identifier to start pointers at."""
-    found = list(_all_in(root))
-    has_identifiers = any("$id" in one for one in found)
-    return (one for one in found if has_identifiers or {"$anchor", "$dynamicAnchor"} & one.keys())
-
-
-def weight_in_memory(schema: dict[str, Any], characters: int) -> int:
+def weight_in_memory(places: Places, copies: int, characters: int) -> int:
     """About how many bytes it takes when compiled, as measured, rounded up."""
-    schemas, patterns, values = burden(schema)
-    links = sum(1 for _ in references(schema))
+    schemas, patterns, values = burden(places)
+    links = sum(len(places.followed(one)) for one in places.reachable)
     known = 3_500 * schemas + 14_000 * links + 27_000 * patterns + 2_000 * values
-    return 8 * characters + 450 * size_of(schema) + known
+    return 8 * characters + 450 * size_of(places.root) + known + _COPY_BYTES * copies
 
 
-def burden(schema: dict[str, Any]) -> tuple[int, int, int]:
+def burden(places: Places) -> tuple[int, int, int]:
     """How many subschemas, patterns, and values in other keywords, a schema is written with."""
-    schemas = patterns = values = 0
-    waiting: list[Any] = [schema]
-    while waiting:
-        one = waiting.pop()
-        schemas += 1
-        if isinstance(one, dict):
-            patterns += ("pattern" in one) + _length(one.get("patternProperties"))
-            values += sum(size_of(one[k]) for k in ("enum", "const", *LISTS[:2]) if k in one)
-            waiting.extend(inner for _, inner in subschemas(one))
-    return schemas, patterns, values
+    written: list[dict[str, Any]] = [places.root]
+    schemas = 1
+    for one in written:
+        inner = [schema for _, schema in subschemas(one)]
+        schemas += len(inner)
+        written.extend(schema for schema in inner if isinstance(schema, dict))
+    known = {id(one) for one in written}
+    elsewhere = [one for one in places.reachable if id(one) not in known]
+    patterns = values = 0
+    for one in [*written, *elsewhere]:
+        patterns += ("pattern" in one) + _length(one.get("patternProperties"))
+        values += sum(size_of(one[k]) for k in ("enum", "const", *LISTS[:2]) if k in one)
+    return schemas + len(elsewhere), patterns, values
 
 
 def _match(prices: list[float], text: str, price: Price) -> None:

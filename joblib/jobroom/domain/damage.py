@@ -1,24 +1,23 @@
-"""What no transition leaves behind: rows of tasks that were damaged, or written by hand."""
+"""What nothing of ours leaves behind: rows of tasks and schedules damaged, or written by hand."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobroom.domain.lifecycle import TERMINAL, TaskStatus
-from jobroom.domain.records import Task
+from jobroom.domain.records import Schedule, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Kinds = tuple[tuple[tuple[str, ...], str, Callable[[object], bool], Any], ...]
 
 EARLIEST = -62_135_596_800_000_000
 LATEST = 253_402_300_799_999_999
 """The last microsecond of the year 9999: what a time can be written as."""
 _BEYOND = 1 << 59
+CATCH_UP = ("one", "skip", "all")
 _ENDED: dict[str, bool] = {status.value: status in TERMINAL for status in TaskStatus}
-
-_TEXTS = ("id", "room_id", "created_by_id", "status", "payload")
-_TEXTS_OR_NULL = ("worker_id", "message", "error", "result", "key", "failed_by")
-_COUNTS = ("turn", "schema_version", "attempt", "starts", "idle_claims", "max_attempts", "version")
-_TIMES = ("created_at",)
-_TIMES_OR_NULL = ("run_at", "expires_at", "claimed_at", "started_at", "completed_at")
-_NUMBERS_OR_NULL = ("timeout_seconds", "progress")
 
 
 def is_sound(task: Task) -> bool:
@@ -63,15 +62,7 @@ def flaw(task: Task) -> str:
 
 
 def _flaws(task: Task) -> list[tuple[str, str]]:
-    values = task._asdict()
-    found = [(name, "is no text") for name in _TEXTS if not _is_text(values[name])]
-    found += [(name, "is no text") for name in _TEXTS_OR_NULL if not _is_text(values[name] or "")]
-    found += [(name, "is no count") for name in _COUNTS if not _is_count(values[name])]
-    found += [(name, "is no time") for name in _TIMES if not _is_time(values[name])]
-    found += [(name, "is no time") for name in _TIMES_OR_NULL if not _is_time(values[name] or 0)]
-    found += [(name, "is no number") for name in _NUMBERS_OR_NULL if not _is_number(values[name])]
-    if type(task.priority) is not int:
-        found.append(("priority", "is no integer"))
+    found = _strange(task._asdict(), _TASK)
     if found:
         return found
     if task.status not in _ENDED:
@@ -87,18 +78,7 @@ def _flaws(task: Task) -> list[tuple[str, str]]:
 
 def mended(task: Task) -> Task:
     """The row as it can be shown: each value of a wrong kind is replaced by a harmless one."""
-    values = task._asdict()
-    kinds: list[tuple[tuple[str, ...], Any, Any]] = [
-        (_TEXTS, _is_text, ""),
-        (_TEXTS_OR_NULL, _is_text, None),
-        (_COUNTS, _is_count, 0),
-        (_TIMES, _is_time, 0),
-        (_TIMES_OR_NULL, _is_time, None),
-        (_NUMBERS_OR_NULL, _is_number, None),
-        (("priority",), _is_integer, 0),
-    ]
-    for names, is_right, harmless in kinds:
-        values.update((name, harmless) for name in names if not is_right(values[name]))
+    values = _harmless(task._asdict(), _TASK)
     if values["status"] not in _ENDED:
         values["status"] = TaskStatus.FAILED.value
     shown = Task(**values)
@@ -108,6 +88,53 @@ def mended(task: Task) -> Task:
 
 
 STORY = "The stored task is damaged"
+
+
+def schedule_flaw(schedule: Schedule) -> str | None:
+    """The first fault of a schedule's row, told as ``flaw`` tells a task's; None if it is sound.
+
+    That its task, its cron and its time zone can be read is for whoever uses them to see.
+    """
+    for name, problem in _strange(schedule._asdict(), _SCHEDULE):
+        return f"{name} {problem}"
+    if (schedule.cron is None) is (schedule.every_seconds is None):
+        return "cron and every_seconds deny each other"
+    return None
+
+
+def mended_schedule(schedule: Schedule) -> Schedule:
+    """As ``mended``, of a schedule; its ``last_error`` tells of the damage."""
+    fault = schedule_flaw(schedule)
+    if fault is None:
+        return schedule
+    shown = Schedule(**_harmless(schedule._asdict(), _SCHEDULE))
+    return shown._replace(last_error=schedule_story(fault))
+
+
+def schedule_story(fault: str) -> str:
+    """What is wrong with a schedule, and what to do."""
+    return f"The stored schedule is damaged ({fault}); put it again."
+
+
+def _strange(values: dict[str, Any], kinds: _Kinds) -> list[tuple[str, str]]:
+    """The columns whose values are of a wrong kind, each with what is wrong."""
+    return [
+        (name, f"is no {kind}")
+        for names, kind, is_right, _ in kinds
+        for name in names
+        if not is_right(values[name])
+    ]
+
+
+def _harmless(values: dict[str, Any], kinds: _Kinds) -> dict[str, Any]:
+    """The values, with another one for each that is of a wrong kind."""
+    for names, _, is_right, harmless in kinds:
+        values.update((name, harmless) for name in names if not is_right(values[name]))
+    return values
+
+
+def _or_null(is_right: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: value is None or is_right(value)
 
 
 def _is_text(value: object) -> bool:
@@ -133,4 +160,61 @@ def _is_time(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return value is None or isinstance(value, int | float)
+    return isinstance(value, int | float)
+
+
+def _is_catch_up(value: object) -> bool:
+    return value in CATCH_UP
+
+
+def _is_span(value: object) -> bool:
+    return isinstance(value, int | float) and 0 < value < float("inf")
+
+
+# Columns, what each must be, how that is seen, and what is shown where it is not.
+_TASK: _Kinds = (
+    (("id", "room_id", "created_by_id", "status", "payload"), "text", _is_text, ""),
+    (
+        ("worker_id", "message", "error", "result", "key", "failed_by"),
+        "text",
+        _or_null(_is_text),
+        None,
+    ),
+    (
+        (
+            "turn",
+            "schema_version",
+            "attempt",
+            "starts",
+            "idle_claims",
+            "max_attempts",
+            "version",
+        ),
+        "count",
+        _is_count,
+        0,
+    ),
+    (("created_at",), "time", _is_time, 0),
+    (
+        ("run_at", "expires_at", "claimed_at", "started_at", "completed_at"),
+        "time",
+        _or_null(_is_time),
+        None,
+    ),
+    (("timeout_seconds", "progress"), "number", _or_null(_is_number), None),
+    (("priority",), "integer", _is_integer, 0),
+)
+_SCHEDULE: _Kinds = (
+    (
+        ("id", "room_id", "name", "created_by_id", "task", "timezone"),
+        "text",
+        _is_text,
+        "",
+    ),
+    (("catch_up",), "way to catch up", _is_catch_up, CATCH_UP[0]),
+    (("cron", "last_task_id", "last_error"), "text", _or_null(_is_text), None),
+    (("job_seq", "paused", "version"), "count", _is_count, 0),
+    (("created_at",), "time", _is_time, 0),
+    (("start_at", "end_at", "next_at", "last_at"), "time", _or_null(_is_time), None),
+    (("every_seconds",), "number of seconds", _or_null(_is_span), None),
+)

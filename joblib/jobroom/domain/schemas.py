@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from math import inf
 from typing import Any
 from urllib.parse import unquote
 
@@ -32,7 +31,10 @@ HOLDS_NAMED = frozenset(
 )
 DEFINITIONS = frozenset({"$defs", "definitions"})
 REFERENCES = ("$ref", "$dynamicRef")
-MAX_WEIGHED_DEPTH = 150
+HOLDERS = HOLDS_SCHEMA | HOLDS_LIST | HOLDS_NAMED
+DATA = frozenset(
+    {"$vocabulary", "const", "default", "dependentRequired", "enum", "examples", "required", "type"}
+)
 UNORDERED = frozenset({"required", "type"})
 
 
@@ -62,6 +64,18 @@ def subschemas(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], 
             yield (keyword,), value
 
 
+def containers(schema: dict[str, Any], *, all_of: bool = False) -> Iterator[tuple[str, Any]]:
+    """The keywords whose values are no schemas but may hold some, for references to lead to.
+
+    With ``all_of``, those that hold schemas too: in a value of an unknown keyword, each name may
+    be a keyword or merely a name.
+    """
+    for keyword, value in schema.items():
+        is_sought = keyword not in DATA and (all_of or keyword not in HOLDERS)
+        if is_sought and isinstance(value, dict | list):
+            yield keyword, value
+
+
 def rebuild(
     schema: dict[str, Any],
     change: Callable[[Any], Any],
@@ -83,33 +97,8 @@ def references(
             yield from references(inner, path + step)
 
 
-def weigh(root: Any) -> float:
-    """How many subschemas one value may meet, references followed; infinite where they recur."""
-    return _weigh_one(root, root, {}, 0)
-
-
-# No closure over the weights: one that calls itself would keep the schema until a collection.
-def _weigh_one(root: Any, schema: Any, weights: dict[int, float], depth: int) -> float:
-    if not isinstance(schema, dict):
-        return 1
-    if id(schema) in weights:
-        return weights[id(schema)]
-    if depth > MAX_WEIGHED_DEPTH or "$dynamicRef" in schema:
-        return inf
-    weights[id(schema)] = inf
-    weight = 1 + sum(
-        _weigh_one(root, inner, weights, depth + 1)
-        for path, inner in subschemas(schema)
-        if path[0] not in DEFINITIONS
-    )
-    if "$ref" in schema:
-        weight += _weigh_one(root, target_of(root, schema["$ref"]), weights, depth + 1)
-    weights[id(schema)] = weight
-    return weight
-
-
 def target_of(root: Any, reference: str) -> Any:
-    """What a plain pointer refers to; the root, so that the weight is infinite, for all others."""
+    """What a plain pointer refers to; the root for all others, and where it leads nowhere."""
     target: Any = root
     tokens = unquote(reference[2:]).split("/") if reference.startswith("#/") else []
     for token in tokens:

@@ -276,7 +276,12 @@ def _report(found: Found) -> JobStatusReport:
 def _why_not_loaded(error: ValidationError) -> str:
     """What does not fit in a stored config, without its values."""
     faults = "; ".join(
-        ": ".join([".".join(map(str, fault["loc"])) or "config", fault["msg"]])
+        ": ".join(
+            [
+                ".".join(map(str, fault["loc"])) or "config",
+                fault["msg"].removeprefix("Value error, "),
+            ]
+        )
         for fault in error.errors(include_input=False, include_url=False, include_context=False)
     )
     return f"The stored config of this job cannot be loaded: {faults}."

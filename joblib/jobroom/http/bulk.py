@@ -84,6 +84,10 @@ async def submit_tasks(call: Call) -> Reply:
             known = await call.run(
                 bulk.find_repeat, caller=call.caller, news=asked.news, key=asked.key
             )
+            if known is not None and known.has_new_key:
+                known = await call.run(
+                    bulk.keep_key, caller=call.caller, news=asked.news, key=asked.key
+                )
             if known is not None:
                 return _accepted(call, known)
             raise misfit.error from None

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from jobroom.errors import AnswerTooLarge
+from jobroom.errors import AnswerTooLarge, StoreUnavailable
 from jobroom.http import requestlog
 from jobroom.http.exchange import CHUNK, Call, ClientGone, Reply, id_for, problem
 from jobroom.http.traffic import CLIENT_GONE, METHODS, NO_ROUTE, OTHER_METHOD, REQUEST_ID
 from jobroom.tokens import Identity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Mapping
 
     from starlette.types import Receive, Scope, Send
 
     from jobroom.http.door import Door
     from jobroom.http.exchange import Handler
     from jobroom.http.routespec import RouteSpec
+
+TOO_LATE = (
+    "The request was not answered in the time that the platform leaves it, and may have been kept."
+    " Send it again, with the same Idempotency-Key or request id if it had one."
+)
 
 
 class Endpoint:
@@ -67,7 +73,9 @@ class Endpoint:
             if self._door.logs_requests:
                 call.noted = requestlog.Noted()
                 scope.setdefault(REQUEST_ID, id_for(scope))
-            answer = await self._answer(call)
+            last = scope.get("jobroom.last_moment")
+            answering = self._answer(call)
+            answer = await (answering if last is None else _by(last, answering))
             if len(answer.body) > CHUNK:
                 _check_size(call, answer)
         except ClientGone:
@@ -112,6 +120,21 @@ class UnknownAddress(Endpoint):
         return problem("not-found", call.scope, detail)
 
 
+async def _by(last: float, answering: Awaitable[Reply]) -> Reply:
+    """The answer, if it comes by that second of ``time.monotonic()``; else StoreUnavailable.
+
+    The store's lanes have given up before (``store/patience.py``), and said more: this is for what
+    has no bound of its own, a disk or the name of a host. What was begun there ends as it would.
+    """
+    try:
+        async with asyncio.timeout(last - time.monotonic()) as bound:
+            return await answering
+    except TimeoutError:
+        if not bound.expired():
+            raise
+        raise StoreUnavailable(TOO_LATE) from None
+
+
 def _check_size(call: Call, answer: Reply) -> None:
     """Refuse what a gateway would cut off or replace by an error of its own.
 
@@ -129,14 +152,8 @@ def _has_waited(answer: Reply) -> bool:
 
 
 async def _send(send: Send, answer: Reply) -> None:
-    length = (b"content-length", b"%d" % len(answer.body))
-    await send(
-        {
-            "type": "http.response.start",
-            "status": answer.status,
-            "headers": [*answer.headers, length],
-        }
-    )
+    headers = answer.whole_headers()
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     body = answer.body
     if len(body) <= CHUNK:
         await send({"type": "http.response.body", "body": body})

@@ -50,6 +50,10 @@ class Reply(NamedTuple):
     body: bytes = b""
     headers: tuple[tuple[bytes, bytes], ...] = (JSON,)
 
+    def whole_headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers as they are sent: with the length of the body."""
+        return [*self.headers, (b"content-length", b"%d" % len(self.body))]
+
 
 class ClientGone(Exception):
     """The client closed the connection: no answer is owed."""
@@ -216,7 +220,7 @@ def check_media_type(content_type: str | None) -> None:
 
 
 def problem(
-    error: Exception | str,
+    error: BaseException | str,
     scope: Scope,
     detail: str | None = None,
     *,
@@ -227,7 +231,7 @@ def problem(
     status, fields, body = problems.problem_response(
         error, detail=detail, request_id=instance, headers=headers
     )
-    if status == INTERNAL_ERROR and isinstance(error, Exception):
+    if status == INTERNAL_ERROR and isinstance(error, BaseException):
         log.error("http.failed path=%r instance=%s", scope["path"], instance, exc_info=error)
     pairs = tuple((k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in fields.items())
     return Reply(status, body, pairs)

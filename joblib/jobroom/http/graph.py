@@ -52,7 +52,7 @@ async def get_graph(call: Call) -> Reply:
         total=found.total,
         limit=asked.limit,
         offset=asked.offset,
-        next_cursor=None if after is None else paging.cursor_after("graph", after),
+        next_cursor=None if after is None else paging.cursor_after(asked, after),
         total_capped=found.is_capped,
     )
     edges = [_edge(each) for each in found.edges if each.dependent_seq in shown]

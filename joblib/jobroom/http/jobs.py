@@ -62,8 +62,10 @@ async def register_job(call: Call) -> Reply:
 def _check_can_be_shown(call: Call, schema: str) -> None:
     """Refuse a schema that no answer could carry, before the job is registered."""
     most_bytes = call.most_answer_bytes
-    if most_bytes is not None and len(schema.encode()) > most_bytes - FRAME_BYTES:
-        most = most_bytes - FRAME_BYTES
+    if most_bytes is None:
+        return
+    most = most_bytes - FRAME_BYTES
+    if len(schema.encode()) > most:
         raise PayloadTooLarge(f"The schema is over the {most} bytes that an answer here carries.")
 
 

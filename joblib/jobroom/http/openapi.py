@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from jobroom import wire
 from jobroom.http.problem_table import PROBLEM_PATH, PROBLEMS
 from jobroom.http.problems import MEDIA_TYPE
-from jobroom.http.routespec import Answer, Link, RouteSpec
+from jobroom.http.routespec import Answer, Link, RouteSpec, is_media_types
 
 Document = dict[str, Any]
 
@@ -148,7 +147,7 @@ def _responses(route: RouteSpec) -> Document:
 
 def _answer(route: RouteSpec, status: int, answer: Answer) -> Document:
     response: Document = {"description": _ANSWER_WORDS.get(status, "The answer.")}
-    if isinstance(answer, str):
+    if answer is not None and is_media_types(answer):
         response["content"] = {
             kind: {"schema": {} if "json" in kind else {"type": "string"}}
             for kind in answer.split(", ")
@@ -194,22 +193,23 @@ def _problem_answer(slugs: Sequence[str]) -> Document:
     lines = [f"`{PROBLEM_PATH}{slug}`: {PROBLEMS[slug].cause}" for slug in slugs]
     return {
         "description": "\n\n".join(lines),
-        "content": {MEDIA_TYPE: {"schema": _reference(wire.Problem)}},
+        "content": {MEDIA_TYPE: {"schema": _reference("Problem")}},
     }
 
 
-def _reference(model: type[BaseModel]) -> Document:
-    return {"$ref": TEMPLATE.format(model=model.__name__)}
+def _reference(model: str) -> Document:
+    return {"$ref": TEMPLATE.format(model=model)}
 
 
 def _schemas(routes: Sequence[RouteSpec]) -> Document:
-    wanted: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {}
+    wanted: dict[tuple[str, JsonSchemaMode], None] = {}
     for route in routes:
         if route.request is not None:
             wanted[route.request, "validation"] = None
         for answer in route.answers.values():
-            if answer is not None and not isinstance(answer, str):
+            if answer is not None and not is_media_types(answer):
                 wanted[answer, "serialization"] = None
-    wanted[wire.Problem, "serialization"] = None
-    _, definitions = models_json_schema(list(wanted), ref_template=TEMPLATE)
+    wanted["Problem", "serialization"] = None
+    models = [(getattr(wire, name), mode) for name, mode in wanted]
+    _, definitions = models_json_schema(models, ref_template=TEMPLATE)
     return dict(sorted(definitions.get("$defs", {}).items()))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jobroom.domain import names
 from jobroom.domain.lifecycle import TaskStatus
 from jobroom.errors import FieldError, ValidationFailed
 from jobroom.http import fitting, render
@@ -23,6 +25,7 @@ DEFAULT_LIMIT = 50
 LARGEST_LIMIT = 500
 LARGEST_OFFSET = 1_000_000
 LARGEST_SEQ = 2**62
+MARK_DIGITS = 16
 
 PARAMETERS = (
     Query(
@@ -62,8 +65,9 @@ KINDS: dict[str, type] = {
 
 
 class Page(NamedTuple):
-    """Which part of a list: by offset, or after the item that a cursor names."""
+    """Which part of which list: by offset, or after the item that a cursor names."""
 
+    mark: str
     limit: int
     offset: int
     after: Any = None
@@ -73,6 +77,7 @@ class Page(NamedTuple):
 class TaskPage(NamedTuple):
     """Which tasks a list shows, and which part of them."""
 
+    mark: str
     limit: int
     offset: int
     before: int | None
@@ -121,13 +126,29 @@ def number(call: Call, name: str, *, default: int, largest: int) -> int:
 def page(call: Call, kind: str) -> Page:
     """The parameters ``limit``, ``offset`` and ``cursor``; both of the last two are too many."""
     limit = _whole(call, "limit", DEFAULT_LIMIT, LARGEST_LIMIT)
-    cursor = one(call, "cursor")
+    cursor, mark = one(call, "cursor"), _mark_of(call, kind)
     if cursor is None:
-        return Page(limit, _whole(call, "offset", 0, LARGEST_OFFSET))
+        return Page(mark, limit, _whole(call, "offset", 0, LARGEST_OFFSET))
     if one(call, "offset") is not None:
         raise _refused("cursor", "and offset exclude each other")
-    after, filters = _read_cursor(cursor, kind)
-    return Page(limit, 0, after, filters)
+    after, filters = _read_cursor(cursor, kind, mark)
+    return Page(mark, limit, 0, after, filters)
+
+
+def _mark_of(call: Call, kind: str) -> str:
+    """That of the list which the address names; what else it says is a filter."""
+    parts: dict[str, str] = call.scope["path_params"]
+    task_id = parts.get("task_id")
+    named = None if task_id is None else names.parse_task_id(task_id)
+    return list_mark(kind, named or parts.get("room_id", ""))
+
+
+def list_mark(kind: str, subject: str) -> str:
+    """What a list's cursors begin with: they go back to that list and to no other's address.
+
+    ``subject`` is the room or the task whose list it is, and empty where it is nobody's.
+    """
+    return hashlib.sha256(f"{kind}:{subject}".encode(errors="replace")).hexdigest()[:MARK_DIGITS]
 
 
 def task_page(call: Call, full_name: str | None) -> TaskPage:
@@ -144,7 +165,9 @@ def task_page(call: Call, full_name: str | None) -> TaskPage:
             raise _refused("cursor", "belongs to a list with other filters")
         statuses = tuple(asked.filters["status"])
         full_name, created_by_id = asked.filters["job"], asked.filters["created_by_id"]
-    return TaskPage(asked.limit, asked.offset, before, statuses, full_name, created_by_id)
+    return TaskPage(
+        asked.mark, asked.limit, asked.offset, before, statuses, full_name, created_by_id
+    )
 
 
 def _statuses(call: Call) -> tuple[str, ...]:
@@ -176,7 +199,7 @@ def task_page_document(
     cursor = None
     if len(views) > len(items) > 0:
         filters = _filters(asked.statuses, asked.full_name, asked.created_by_id)
-        cursor = _cursor("tasks", views[len(items) - 1].task.seq, filters)
+        cursor = _cursor(asked.mark, views[len(items) - 1].task.seq, filters)
     return render.page(
         items,
         total=min(total, COUNT_LIMIT),
@@ -204,27 +227,29 @@ def page_document(
         lambda n: (shorter or show)(items[n]),
         most_bytes,
     )
-    more = len(items) > len(shown) > 0
+    last = key(items[len(shown) - 1]) if len(items) > len(shown) > 0 else None
+    # What another hand has put in the place of a name is none that a cursor could carry.
+    cursor = _cursor(asked.mark, last, {}) if last and _is_place(last, kind) else None
     return render.page(
         shown,
         total=total,
         limit=asked.limit,
         offset=asked.offset,
-        next_cursor=_cursor(kind, key(items[len(shown) - 1]), {}) if more else None,
+        next_cursor=cursor,
     )
 
 
-def cursor_after(kind: str, after: int | str) -> str:
+def cursor_after(asked: Page, after: int | str) -> str:
     """The cursor of a list without filters that goes on behind an item."""
-    return _cursor(kind, after, {})
+    return _cursor(asked.mark, after, {})
 
 
-def _cursor(kind: str, after: int | str, filters: dict[str, Any]) -> str:
-    text = json.dumps([kind, after, filters], separators=(",", ":"))
+def _cursor(mark: str, after: int | str, filters: dict[str, Any]) -> str:
+    text = json.dumps([mark, after, filters], separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _read_cursor(cursor: str, kind: str) -> tuple[Any, dict[str, Any]]:
+def _read_cursor(cursor: str, kind: str, mark: str) -> tuple[Any, dict[str, Any]]:
     """Where to go on, and the filters; cursors come from outside and may be made up."""
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
@@ -233,7 +258,7 @@ def _read_cursor(cursor: str, kind: str) -> tuple[Any, dict[str, Any]]:
         json.dumps([after, filters], ensure_ascii=False).encode()
     except (ValueError, TypeError, RecursionError, binascii.Error) as error:
         raise _refused("cursor", "is not one that this list gave") from error
-    if of != kind or not (_is_place(after, kind) and _are_filters(filters, kind)):
+    if of != mark or not (_is_place(after, kind) and _are_filters(filters, kind)):
         raise _refused("cursor", "is not one that this list gave")
     return after, filters
 

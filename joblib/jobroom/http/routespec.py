@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel
-
-Answer = type[BaseModel] | str | None
+Answer = str | None
 """The model of a JSON answer, the media types of any other (``"a/b, c/d"``), or nothing."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::\w+)?\}")
@@ -39,6 +37,9 @@ class Link:
 class RouteSpec:
     """One route. ``headers`` names request headers, ``problems`` the slugs it may answer.
 
+    Models are named as ``wire`` names them: the router needs none, and a cold start is longer by
+    each that is made.
+
     What every route may answer (401 if secured, 406 where JSON is the answer, 500, 503, and the
     faults of a body) is not listed; ``build_openapi`` adds it.
     """
@@ -50,7 +51,7 @@ class RouteSpec:
     tag: str
     answers: Mapping[int, Answer]
     endpoint: Callable[..., Any] | None = None
-    request: type[BaseModel] | None = None
+    request: str | None = None
     body_required: bool = True
     query: tuple[Query, ...] = ()
     headers: tuple[str, ...] = ()
@@ -62,7 +63,7 @@ class RouteSpec:
     @property
     def answers_json(self) -> bool:
         """Whether its good answers are JSON, so that a client must accept that."""
-        return not any(isinstance(answer, str) for answer in self.answers.values())
+        return not any(is_media_types(answer) for answer in self.answers.values())
 
     @property
     def plain_path(self) -> str:
@@ -73,3 +74,8 @@ class RouteSpec:
     def path_parameters(self) -> tuple[str, ...]:
         """The names of the path's placeholders, in order."""
         return tuple(_PLACEHOLDER.findall(self.path))
+
+
+def is_media_types(answer: Answer) -> bool:
+    """Whether an answer is no JSON of a model's."""
+    return answer is not None and "/" in answer

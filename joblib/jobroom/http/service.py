@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from jobroom.errors import JobroomError, StoreUnavailable
 from jobroom.http import metrics, openapi, pages, render
 from jobroom.http.exchange import Call, Reply, reply
 from jobroom.service import access, health
+from jobroom.service.queue import SWEEP_SECONDS
 
 if TYPE_CHECKING:
     from jobroom.http.routespec import RouteSpec
@@ -57,7 +59,11 @@ async def readyz(call: Call) -> Reply:
 async def sweep(call: Call) -> Reply:
     """One sweep now, for any scheduler that can send a request."""
     access.check_admin(call.caller, "Sweeping")
-    return reply(render.sweep_document(await to_thread.run_sync(call.door.queue.sweep)))
+    # The rest of its time, a platform gives to the last step and the answer.
+    answer_by: float = call.scope.get("jobroom.answer_by", math.inf)
+    seconds = max(0.0, min(SWEEP_SECONDS, answer_by - time.monotonic()))
+    sweeping = partial(call.door.queue.sweep, seconds=seconds)
+    return reply(render.sweep_document(await to_thread.run_sync(sweeping)))
 
 
 async def show_metrics(call: Call) -> Reply:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from jobroom.service.logging_tasks import LogPart
     from jobroom.service.reporting import Reported
 
-RECHECK_SECONDS = 1.0
-"""How late a follower may notice what another process has appended."""
 LONGEST_ESCAPE = 6
 """How many bytes of JSON one byte of text may take: a control character is spelled ``\\u001b``."""
 FRAME_BYTES = 1024
@@ -56,8 +54,7 @@ async def get_log(call: Call) -> Reply:
                 # The attempt that is followed stays the same; before the first it is any.
                 asked["attempt"] = part.attempt or asked["attempt"]
                 waiting.saw(part.version, log=(part.attempt, part.reach))
-                is_told = await patience.wait(waiting.changed, at_most=RECHECK_SECONDS)
-                if not is_told and patience.over:
+                if not await patience.wait(waiting.changed):
                     break
                 part = await _read(call, task_id, asked)
     return _shown(part, (b"preference-applied", b"wait=%d" % seconds))

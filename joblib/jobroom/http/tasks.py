@@ -87,10 +87,11 @@ def _new_task(call: Call, body: wire.SubmitTask) -> NewTask:
 def check_can_be_claimed(call: Call, payload: str) -> None:
     """Refuse a payload that no claim through this server could bring to a worker."""
     most_bytes = call.most_answer_bytes
-    if most_bytes is None or len(payload.encode()) <= sizes.largest_payload(most_bytes):
+    if most_bytes is None:
         return
     most = sizes.largest_payload(most_bytes)
-    raise PayloadTooLarge(f"The payload is over the {most} bytes that a claim here can bring.")
+    if len(payload.encode()) > most:
+        raise PayloadTooLarge(f"The payload is over the {most} bytes that a claim here can bring.")
 
 
 def idempotency_key(call: Call) -> str | None:
@@ -125,6 +126,8 @@ async def _find_repeat(call: Call, new: NewTask) -> submission.Submitted | None:
     known: submission.Submitted | None = await call.run(
         submission.find_repeat, caller=call.caller, new=new
     )
+    if known is not None and known.has_new_key:
+        known = await call.run(submission.keep_key, caller=call.caller, new=new)
     return known
 
 
@@ -326,8 +329,8 @@ async def retry_task(call: Call) -> Reply:
     await call.check_no_body("say dry_run in the query: ?dry_run=true")
     task_id = task_id_of(call)
     if is_dry_run:
-        ids = await call.run(retrying.plan_retry, caller=call.caller, task_id=task_id)
-        return reply({"tasks": ids})
+        plan = await call.run(retrying.plan_retry, caller=call.caller, task_id=task_id)
+        return reply({"tasks": plan.ids, "hidden": plan.hidden})
     return _shown(call, await call.run(retrying.retry_task, caller=call.caller, task_id=task_id))
 
 

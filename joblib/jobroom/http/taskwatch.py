@@ -28,12 +28,15 @@ class TaskWatch:
         self._waiting: dict[str, set[Waiting]] = {}
         self.known: dict[str, int] = {}
         """The row version that a waiter has seen, for changes by other processes."""
+        self.logs: dict[str, Place] = {}
+        """How far a follower has read the task's log, for what other processes append."""
 
     def enter(self, loop: asyncio.AbstractEventLoop) -> None:
         """Serve this loop from now on."""
         self._loop = loop
         self._waiting.clear()
         self.known.clear()
+        self.logs.clear()
 
     @contextmanager
     def of(self, task_id: str) -> Iterator[Waiting]:
@@ -56,11 +59,14 @@ class TaskWatch:
             if logs:
                 self._loop.call_soon_threadsafe(self._hear_logs, logs)
 
-    def saw(self, task_id: str, version: int) -> None:
-        """One waiter has read this version: it is news to those who have read an older one."""
+    def saw(self, task_id: str, version: int, log: Place | None) -> None:
+        """One waiter has read so far: it is news to those who have read less."""
         if task_id in self._waiting:
             self.known[task_id] = version
             self._hear({task_id: version})
+            if log is not None:
+                self.logs[task_id] = max(log, self.logs.get(task_id, log))
+                self._hear_logs([Logged(task_id, version, *log)])
             self._begin()
 
     def _hear(self, news: dict[str, int]) -> None:
@@ -79,6 +85,7 @@ class TaskWatch:
         if not others:
             self._waiting.pop(waiting.task_id, None)
             self.known.pop(waiting.task_id, None)
+            self.logs.pop(waiting.task_id, None)
 
 
 class Waiting:
@@ -119,7 +126,7 @@ class Waiting:
             self.changed = asyncio.get_running_loop().create_future()
         elif self._has_news() and not self.changed.done():
             self.changed.set_result(None)  # what was told during the read of who begins to follow
-        self._watch.saw(self.task_id, version)
+        self._watch.saw(self.task_id, version, log)
 
     def _has_news(self) -> bool:
         is_logged = self._log_read is not None and self._log_newest > self._log_read

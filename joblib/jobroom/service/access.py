@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from jobroom.domain import names
@@ -49,6 +50,33 @@ def check_admin(caller: Caller, doing: str) -> None:
     if not is_admin_everywhere(caller):
         message = f"{doing} needs an admin token that is not bound to rooms."
         raise Forbidden(message)
+
+
+def claims_from(caller: Caller, room_id: str) -> bool:
+    """Whether a claim takes tasks of a job of this room.
+
+    A global job's come from every room, so no token that is bound to rooms gets them.
+    """
+    return caller.rooms is None or (room_id in caller.rooms and not names.name_fault(room_id))
+
+
+def rooms_to_claim_from(caller: Caller) -> str | None:
+    """The rooms of ``claims_from`` as the store is given them; None where they are all."""
+    if caller.rooms is None:
+        return None
+    return json.dumps(sorted(each for each in caller.rooms if claims_from(caller, each)))
+
+
+def rooms_seen(caller: Caller) -> str | None:
+    """The rooms of the token as the store is given them; None where they are all."""
+    if caller.rooms is None:
+        return None
+    # A token may name what can be no room; not every store could be asked for it.
+    named = (each for each in caller.rooms if each in _SPECIAL or not names.name_fault(each))
+    return json.dumps(sorted(each for each in named if caller.sees(each)))
+
+
+_SPECIAL = (names.GLOBAL_ROOM, names.LOCAL_ROOM)
 
 
 def job_not_found(full_name: str) -> JobNotFound:

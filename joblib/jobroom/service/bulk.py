@@ -12,7 +12,7 @@ from jobroom.service import planning, planting, submission
 from jobroom.service.new_task import NewTask
 from jobroom.service.planning import Asked
 from jobroom.service.use_case import reads, writes
-from jobroom.store import edges, planned, weaving
+from jobroom.store import edges, late_keys, planned, weaving
 from jobroom.store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 
 class SubmittedTasks(NamedTuple):
-    """The tasks in the order of the request, and whether an earlier one had made them already."""
+    """The tasks in the order of the request, and whether an earlier one had made them already.
+
+    ``has_new_key``: that one had no idempotency key, and the one of this is yet to be kept.
+    """
 
     views: list[TaskView]
     replayed: bool = False
+    has_new_key: bool = False
 
 
 @writes
@@ -43,7 +47,7 @@ def submit_tasks(
     """
     submission.check_may_submit(caller, room_id)
     edges.lock(tx)
-    known = _known(tx, caller, [each.new for each in asked], key)
+    known = _known_from_now_on(tx, caller, [each.new for each in asked], key)
     if known is not None:
         return known
     keys = _keys(key, asked[0].new.fingerprint, len(asked))
@@ -67,6 +71,27 @@ def find_repeat(
 ) -> SubmittedTasks | None:
     """The tasks that the same request made before, whatever became of their jobs since."""
     return _known(tx, caller, news, key)
+
+
+@writes
+def keep_key(
+    tx: Transaction, *, caller: Caller, news: Sequence[NewTask], key: str | None
+) -> SubmittedTasks | None:
+    """As ``find_repeat``, and ``submission.keep_key``."""
+    edges.lock(tx)
+    return _known_from_now_on(tx, caller, news, key)
+
+
+def _known_from_now_on(
+    tx: Transaction, caller: Caller, news: Sequence[NewTask], key: str | None
+) -> SubmittedTasks | None:
+    """What is known of the request; a key that has just come with it is known with it."""
+    known = _known(tx, caller, news, key)
+    if known is None or not known.has_new_key or key is None:
+        return known
+    marks = [view.task.idempotency_key or "" for view in known.views]
+    late_keys.keep_all(tx, identity=caller.identity, marks=marks, key=key)
+    return known._replace(has_new_key=False)
 
 
 def _keys(key: str | None, fingerprint: str | None, count: int) -> list[str | None]:
@@ -96,7 +121,13 @@ def _known(
             if first.task.fingerprint != fingerprint:
                 raise submission.key_reused()
             return _replayed(tx, caller, news, key)
-    return _known_by_ids(tx, caller, news)
+    known = _known_by_ids(tx, caller, news)
+    if known is None or key is None:
+        return known
+    unkept = _keys(None, fingerprint, len(news))
+    has_none = [view.task.idempotency_key for view in known.views] == unkept
+    is_young = known.views[0].task.created_at > tx.now - KEY_LIFE
+    return known._replace(has_new_key=has_none and is_young)
 
 
 def _known_by_ids(

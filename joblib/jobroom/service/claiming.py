@@ -9,10 +9,10 @@ from jobroom.domain import damage, sizes
 from jobroom.domain.lifecycle import TaskStatus
 from jobroom.domain.records import MICROSECONDS, Caller, Task, TaskView
 from jobroom.errors import AnswerTooLarge, StoreUnavailable
-from jobroom.service import losing
+from jobroom.service import access, losing
 from jobroom.service import workers as crew
 from jobroom.service.use_case import reads, writes
-from jobroom.store import claims, jobs, notices, outlook, reports, workers
+from jobroom.store import claims, jobs, notices, outlook, prospects, reports, workers
 from jobroom.store.lane import Parked, Refused
 from jobroom.store.session import Contended
 from jobroom.store.transaction import Transaction
@@ -39,6 +39,11 @@ class Wish(NamedTuple):
     request_id: str | None = None
     most_bytes: int | None = None
 
+    @property
+    def rooms(self) -> str | None:
+        """What binds the claim to rooms, as the store is given it."""
+        return access.rooms_to_claim_from(self.caller)
+
 
 @writes
 def claim_tasks(
@@ -54,6 +59,8 @@ def claim_tasks(
 ) -> list[TaskView]:
     """Claim up to ``limit`` tasks: highest priority first, then oldest.
 
+    A token's ``rooms`` bind it: then they are of jobs of these rooms alone.
+
     An empty list means that nothing was claimable at that moment; with ``wait`` the request is
     kept instead until something is. Repeating a ``request_id`` gives what it gave before.
     No more is claimed than an answer of ``most_bytes`` can carry.
@@ -68,7 +75,7 @@ def claim_tasks(
         tx.undo = partial(take_back, worker_id=wish.worker_id, token=tx.token, started=start)
     claimed = claim(tx, wish)
     if not claimed and wait:
-        linked = tuple(jobs.linked_to(tx, wish.worker_id))
+        linked = tuple(jobs.linked_to(tx, wish.worker_id, rooms=wish.rooms))
         raise Parked(wish._replace(job_seqs=linked), otherwise=[])
     tx.unserved += not claimed
     return claimed
@@ -86,11 +93,12 @@ def claim(tx: Transaction, wish: Wish) -> list[TaskView]:
 
 def is_idle(tx: Transaction, wish: Wish) -> bool:
     """Whether there is nothing at all for this worker, by one query; most empty claims go so."""
-    heard = claims.idle_since(
+    heard = prospects.idle_since(
         tx,
         worker_id=wish.worker_id,
         identity=wish.caller.identity,
         repeat_of=_repeat_of(tx, wish),
+        rooms=wish.rooms,
     )
     if heard is None:
         return False
@@ -99,14 +107,22 @@ def is_idle(tx: Transaction, wish: Wish) -> bool:
 
 
 def claimed_before(tx: Transaction, wish: Wish) -> list[TaskView]:
-    """What the worker still holds of an earlier claim with this ``request_id``."""
+    """What the worker still holds of an earlier claim with this ``request_id``.
+
+    Another token may have made it: what that got in rooms that are not of this one is left out.
+    """
     request_id = _repeat_of(tx, wish)
     if request_id is None:
         return []
     claims.lock_request(tx, worker_id=wish.worker_id, request_id=request_id)
     before = claims.claimed_by_request(tx, worker_id=wish.worker_id, request_id=request_id)
-    held = [leased(tx, found) for found in before if _can_be_run(found, started=True)]
+    shown = [found for found in before if _is_shown(wish.caller, found)]
+    held = [leased(tx, found) for found in shown if _can_be_run(found, started=True)]
     return held if wish.most_bytes is None else _keep_what_fits(tx, held, wish.most_bytes)
+
+
+def _is_shown(caller: Caller, found: TaskView) -> bool:
+    return caller.rooms is None or caller.sees(found.task.room_id)
 
 
 def _keep_what_fits(tx: Transaction, held: list[TaskView], most_bytes: int) -> list[TaskView]:
@@ -140,6 +156,7 @@ def claim_plainly(tx: Transaction, wish: Wish, *, is_new: bool = False) -> TaskV
         request_id=wish.request_id,
         repeat_of=None if is_new else _repeat_of(tx, wish),
         most_payload=None if wish.most_bytes is None else sizes.largest_payload(wish.most_bytes),
+        rooms=wish.rooms,
     )
     if taken is None:
         return None
@@ -151,7 +168,7 @@ def claim_plainly(tx: Transaction, wish: Wish, *, is_new: bool = False) -> TaskV
 
 def take(tx: Transaction, wish: Wish) -> list[TaskView]:
     """Claim for a worker that is known to be alive; what is due by now counts as claimable."""
-    more_are_due = _promote(tx, wish.worker_id)
+    more_are_due = _promote(tx, wish)
     claimed: list[TaskView] = []
     skipped = 0
     most_payload = None
@@ -164,15 +181,16 @@ def take(tx: Transaction, wish: Wish) -> list[TaskView]:
             start=wish.start,
             request_id=wish.request_id,
             most_payload=most_payload,
+            rooms=wish.rooms,
         )
         if found is None:
-            dead = _end_dead_heads(tx, wish.worker_id)
+            dead = _end_dead_heads(tx, wish)
             if not dead and not more_are_due:
                 if not claimed:
                     _check_not_too_large(tx, wish)
-                    _check_not_passed_over(tx, wish.worker_id)
+                    _check_not_passed_over(tx, wish)
                 break
-            more_are_due = _promote(tx, wish.worker_id) if not dead else more_are_due
+            more_are_due = _promote(tx, wish) if not dead else more_are_due
             skipped += dead
         elif accepted := _accept(tx, found, wish):
             claimed.append(accepted)
@@ -190,7 +208,9 @@ def _check_not_too_large(tx: Transaction, wish: Wish) -> None:
     if wish.most_bytes is None:
         return
     most_payload = sizes.largest_payload(wish.most_bytes)
-    found = claims.find_too_large(tx, worker_id=wish.worker_id, most_payload=most_payload)
+    found = prospects.find_too_large(
+        tx, worker_id=wish.worker_id, most_payload=most_payload, rooms=wish.rooms
+    )
     if found is not None:
         raise Refused(_too_large(*found, wish.most_bytes))
 
@@ -203,9 +223,9 @@ def _too_large(task_id: str, size: int, most_bytes: int) -> AnswerTooLarge:
     )
 
 
-def _check_not_passed_over(tx: Transaction, worker_id: str) -> None:
+def _check_not_passed_over(tx: Transaction, wish: Wish) -> None:
     """An empty claim must be true: what others held just then may be free, or taken, by now."""
-    if tx.skips_locked and claims.has_claimable(tx, worker_id):
+    if tx.skips_locked and prospects.has_claimable(tx, wish.worker_id, rooms=wish.rooms):
         raise Contended
 
 
@@ -223,14 +243,15 @@ def _accept(tx: Transaction, found: TaskView, wish: Wish) -> TaskView | None:
     return leased(tx, found)
 
 
-def _promote(tx: Transaction, worker_id: str) -> bool:
+def _promote(tx: Transaction, wish: Wish) -> bool:
     """Make due tasks claimable; True if there may be more of them."""
-    return claims.promote_due(tx, worker_id=worker_id, limit=PROMOTED) == PROMOTED
+    promoted = prospects.promote_due(tx, worker_id=wish.worker_id, limit=PROMOTED, rooms=wish.rooms)
+    return promoted == PROMOTED
 
 
-def _end_dead_heads(tx: Transaction, worker_id: str) -> int:
+def _end_dead_heads(tx: Transaction, wish: Wish) -> int:
     """Fail those of the first tasks that cannot be claimed any more; how many."""
-    dead = claims.dead_heads(tx, worker_id)
+    dead = prospects.dead_heads(tx, wish.worker_id, rooms=wish.rooms)
     for head in dead:
         is_damaged = head.task.completed_at is not None
         reports.fail(

@@ -10,7 +10,7 @@ from jobroom.domain.graph import EdgeState
 from jobroom.domain.lifecycle import TERMINAL, TaskStatus
 from jobroom.domain.records import MICROSECONDS, Caller, TaskView
 from jobroom.domain.timetext import format_time
-from jobroom.service import reading, workers
+from jobroom.service import access, reading, workers
 from jobroom.service.use_case import reads
 from jobroom.store import crews, jobs, tasks
 from jobroom.store.transaction import Transaction
@@ -42,7 +42,7 @@ def explain_task(tx: Transaction, *, caller: Caller, task_id: str) -> Explanatio
     view = view._replace(task=task, job_name=view.job_name or "its job")
     status = task.status
     if status == TaskStatus.PENDING:
-        said = _pending(tx, view)
+        said = _pending(tx, caller, view)
     elif status == TaskStatus.BLOCKED:
         said = f"waits for {_waited_for(view)}"
     elif status in TERMINAL:
@@ -52,14 +52,14 @@ def explain_task(tx: Transaction, *, caller: Caller, task_id: str) -> Explanatio
     return Explanation(status, f"{status}: {said}")
 
 
-def _pending(tx: Transaction, view: TaskView) -> str:
+def _pending(tx: Transaction, caller: Caller, view: TaskView) -> str:
     task = view.task
     if task.run_at is not None and task.run_at > tx.now:
         said = f"not before {format_time(task.run_at)}, in {_span(task.run_at - tx.now)} (run_at)"
         if task.attempt:
             said += f"; it has been claimed {_times(task.attempt)} and will be tried again"
     else:
-        said = f"{_place(view.queue_position)}; {_crew(tx, view)}"
+        said = f"{_place(view.queue_position)}; {_crew(tx, caller, view)}"
     if task.expires_at is not None:
         said += f"; it expires at {format_time(task.expires_at)} if it has not started by then"
     return said
@@ -73,15 +73,20 @@ def _place(position: int | None) -> str:
     return f"{_ordinal(position)} in line"
 
 
-def _crew(tx: Transaction, view: TaskView) -> str:
+def _crew(tx: Transaction, caller: Caller, view: TaskView) -> str:
     """Who could claim the task."""
-    crew = crews.crew_of(tx, view.task.job_seq, alive_after=workers.alive_after(tx))
+    rooms = access.rooms_seen(caller)
+    alive_after = workers.alive_after(tx)
+    crew = crews.crew_of(tx, view.task.job_seq, alive_after=alive_after, rooms=rooms)
     name = view.job_name
-    if crew.alive == 1:
-        said = f"1 of {crew.workers} workers for {name} is alive"
-        return f"{said}, and {'busy' if crew.busy else 'idle'}"
     if crew.alive:
-        said = f"{crew.alive} of {crew.workers} workers for {name} are alive"
+        are_alive = "is alive" if crew.alive == 1 else "are alive"
+        said = f"{crew.alive} of {crew.workers} workers for {name} {are_alive}"
+        if rooms is not None:
+            # Who is idle, and who is busy in another room, is not for this token to know.
+            return f"{said}, {crew.busy} busy in rooms of this token"
+        if crew.alive == 1:
+            return f"{said}, and {'busy' if crew.busy else 'idle'}"
         return f"{said}, {crew.busy} of them busy"
     job = jobs.get_by_seq(tx, view.task.job_seq)
     beats = [crew.last_heartbeat, job and job.last_seen]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jobroom.domain import jsontext, names
+from jobroom.domain import damage, jsontext, names
 from jobroom.domain.records import MICROSECONDS, Caller
 from jobroom.errors import JobroomError, PayloadInvalid, StoreUnavailable
 from jobroom.service import planting, standing, submission, timetable
@@ -98,7 +98,11 @@ def _owed(tx: Transaction, schedule: Schedule, *, more: int) -> _Due:
     """For which of its times a schedule fires now, and when next."""
     due_at = schedule.next_at or 0
     timing = Timing.of(schedule)
+    # What it did last, which this writes over, hinders nobody.
+    fault = damage.schedule_flaw(schedule._replace(**_PAST))
     try:
+        if fault is not None:
+            return _put_right(tx, schedule, fault)
         if schedule.catch_up == "all":
             return _all_owed(tx, timing, due_at, more)
         if schedule.catch_up == "skip":
@@ -113,6 +117,18 @@ def _owed(tx: Transaction, schedule: Schedule, *, more: int) -> _Due:
         reason = str(fault) if isinstance(fault, JobroomError) else "its times cannot be read"
         error = f"The schedule did not fire: {reason.rstrip('.')}; put it again."
         return _Due([], tx.now + TRY_AGAIN_SECONDS * MICROSECONDS, error)
+
+
+_PAST: dict[str, Any] = {"version": 0, "last_at": None, "last_task_id": None, "last_error": None}
+
+
+def _put_right(tx: Transaction, schedule: Schedule, fault: str) -> _Due:
+    """A damaged row fires nothing; if it is its next time alone, that is reckoned anew."""
+    if damage.schedule_flaw(schedule._replace(**_PAST, next_at=None)) is None:
+        story = f"The stored schedule was damaged ({fault}); its next time was reckoned anew."
+        return _Due([], timetable.next_after(Timing.of(schedule), tx.now), story)
+    later = tx.now + TRY_AGAIN_SECONDS * MICROSECONDS
+    return _Due([], later, damage.schedule_story(fault))
 
 
 def _all_owed(tx: Transaction, timing: Timing, due_at: int, more: int) -> _Due:
@@ -138,8 +154,8 @@ def _look(
     """
     try:
         task = standing.read(schedule.task)
-    except (JobroomError, LookupError):
-        return None, None, "The stored schedule is damaged; put it again."
+    except standing.UNREADABLE:
+        return None, None, damage.schedule_story(standing.FLAW)
     job = weaving.current_jobs(tx, [schedule.job_seq]).get(schedule.job_seq)
     if job is None:
         return task, None, "The job of the schedule is gone; register it and put the schedule anew."
@@ -214,9 +230,11 @@ def _follow_clock(tx: Transaction) -> None:
 
 
 def _bring_nearer(tx: Transaction, schedule: Schedule) -> None:
+    if damage.schedule_flaw(schedule) is not None:
+        return  # it is told when it is due
     try:
         next_at = timetable.next_after(Timing.of(schedule), tx.now)
     except (JobroomError, LookupError, OSError, ValueError):
-        return  # it is told when it is due
+        return  # so is this
     if next_at is not None and schedule.next_at is not None and next_at < schedule.next_at:
         schedules.advance(tx, schedule, schedule._replace(next_at=next_at))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jobroom.errors import ConfigurationError, StoreUnavailable
-from jobroom.service import health
+from jobroom.service import health, scheduling
 from jobroom.service.queue import JobQueue
 from jobroom.service.use_case import reads
 from jobroom.store import dialect, migrate, soundness
@@ -68,6 +68,8 @@ def inspect(settings: JobLibSettings) -> Inspection:
         found.checked.append("references")
         found.faults += queue.run(_tangles)
         found.checked.append("dependencies")
+        found.faults += queue.run(scheduling.damaged)
+        found.checked.append("schedules")
     return found
 
 

@@ -5,8 +5,9 @@ Nothing outside the schema is ever fetched. ``format`` is an annotation and refu
 around or refers back, under a limit on backtracking; beyond that it does not match.
 
 A schema whose references multiply (a few hundred bytes can ask for 2^99 steps) is *guarded*: each
-reference takes steps from an allowance. And to explain a fault may
-cost far more than to find it, so faults are listed in full for small payloads only.
+reference takes steps from an allowance. What ``unevaluated…`` makes of levels and references is
+counted before anything is compiled. And to explain a fault may cost far more than to find it, so
+faults are listed in full for small payloads only.
 """
 
 from __future__ import annotations
@@ -14,23 +15,27 @@ from __future__ import annotations
 import json
 import math
 import threading
-from functools import partial
 from itertools import islice
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import unquote
 
 import jsonschema_rs
 
 from jobroom.domain.costs import Ceiling, Estimate, burden, weight_in_memory
 from jobroom.domain.jsontext import pointer_to, shown
-from jobroom.domain.schemas import REFERENCES, rebuild, references, subschemas, weigh
+from jobroom.domain.places import Places
+from jobroom.domain.schemas import REFERENCES, references
+from jobroom.domain.weights import UNEVALUATED, Weights
 from jobroom.errors import FieldError, PayloadInvalid, ValidationFailed
+from jobroom.service import steps
 
 MAX_ERRORS = 20
 MAX_MESSAGE = 300
 MAX_SUBSCHEMAS = 30_000
 MAX_PATTERNS = 3_000
 MAX_VALUES = 20_000
+MAX_COPIES = 2_000
+MAX_REPEATS = 10_000
 
 _UNGUARDED_WEIGHT = 1_000
 _EXPLAINED_SIZE = 10_000
@@ -45,9 +50,12 @@ _ALL_PATTERN_BYTES = 64 * 1024 * 1024
 
 _LIMITS = (MAX_SUBSCHEMAS, MAX_PATTERNS, MAX_VALUES)
 _COUNTED = ("subschemas", "patterns", "values in enum, const and required")
-_STEP = "x-jobroom-step"
-_ALTERNATIVES = ("anyOf", "oneOf")
+_REPEATS_IN_A_STEP = 32
 _TOO_MANY_STEPS = "It takes too many steps to check; make the payload or the schema simpler."
+_TOO_MANY_COPIES = (
+    "Too many subschemas are repeated for it: levels and references below it multiply; use it"
+    " at fewer levels, or additionalProperties and items."
+)
 _TYPES = "array, boolean, integer, null, number, object, string"
 
 
@@ -55,46 +63,51 @@ def check_schema(schema: Any, *, at: str = "") -> None:
     """Raise ``ValidationFailed`` unless it can check payloads; ``at`` is put before pointers."""
     if not isinstance(schema, dict):
         _refuse_schema(FieldError(at, "A schema must be a JSON object."))
-    for limit, found, what in zip(_LIMITS, burden(schema), _COUNTED, strict=True):
-        if found > limit:
-            message = f"It has {found} {what}, which is too large: at most {limit} are allowed."
-            _refuse_schema(FieldError(at, message))
+    measured = _measure(Places(schema), at)
     try:
-        _compile(schema, _Steps())
+        if measured.weight > _UNGUARDED_WEIGHT:
+            # A guarded schema has other places to tell of.
+            plain = steps.without_drafts(measured.places)
+            _compile(plain, steps.Steps(), measured.patterns)
+        PayloadCheck(measured)
     except jsonschema_rs.ValidationError as fault:
         named = _schema_fault(schema, fault)
         _refuse_schema(FieldError(at + named.pointer, named.message))
-    PayloadCheck(schema)
 
 
 def compile_schema(text: str) -> PayloadCheck:
-    """The check of a stored schema, which ``check_schema`` let in once."""
+    """The check of a stored schema, which ``check_schema`` let in, perhaps under other limits."""
     try:
-        return PayloadCheck(json.loads(text))
+        return _check_of(json.loads(text))
     except ValueError:
         _refuse_schema(FieldError("", "The stored schema of the job is damaged; register it anew."))
+
+
+def _check_of(schema: Any) -> PayloadCheck:
+    if not isinstance(schema, dict):
+        raise ValueError(schema)  # noqa: TRY004  # as for any other text that is no schema
+    return PayloadCheck(_measure(Places(schema)))
 
 
 class PayloadCheck:
     """One compiled schema; threads may share it."""
 
-    def __init__(self, schema: dict[str, Any]) -> None:
-        self._schema = schema
-        self._weight = weigh(schema)
+    def __init__(self, measured: _Measured) -> None:
+        self._measured = measured
+        self._weight = measured.weight
         self._is_guarded = self._weight > _UNGUARDED_WEIGHT
-        self._steps = _Steps()
-        built = _guarded(schema) if self._is_guarded else schema
-        self._built = built
-        self._validator = _compile(built, self._steps)
-        self._estimate = Estimate(schema)
-        self._ceiling = Ceiling(schema, self._weight)
+        self._steps = steps.Steps()
+        self._built = self._guarded() if self._is_guarded else steps.without_drafts(measured.places)
+        self._validator = _compile(self._built, self._steps, measured.patterns)
+        self._estimate = Estimate(measured.places, measured.excess)
+        self._ceiling = Ceiling(measured.places, self._weight)
         self._estimating = threading.Lock()
         self._terse: jsonschema_rs.Validator | None = None
         self._limited: dict[int, jsonschema_rs.Validator] = {}
 
     def weigh_in_memory(self, characters: int) -> int:
         """About how many bytes it takes, for a schema whose text has so many characters."""
-        return weight_in_memory(self._schema, characters)
+        return weight_in_memory(self._measured.places, self._measured.copies, characters)
 
     def check(self, payload: Any, *, characters: float = math.inf, at: str = "") -> None:
         """Raise ``PayloadInvalid`` unless it fits; ``at`` is put before each pointer.
@@ -131,7 +144,7 @@ class PayloadCheck:
         limit = 1 << (limit.bit_length() - 1)
         validator = self._limited.get(limit)
         if validator is None:
-            validator = _compile(self._built, self._steps, limit)
+            validator = _compile(self._built, self._steps, self._measured.patterns, limit)
             self._limited = {limit: validator}
         return validator, limit
 
@@ -150,26 +163,38 @@ class PayloadCheck:
         self, validator: jsonschema_rs.Validator, payload: Any, allowance: int
     ) -> tuple[bool | None, int]:
         """Whether it fits, None where the allowance was too small to tell; and the allowance."""
-        with self._steps.allowing(allowance) as steps:
+        with self._steps.allowing(allowance) as spent:
             is_valid = validator.is_valid(payload)
-            return None if steps.are_spent else is_valid, allowance
+            return None if spent.are_spent else is_valid, allowance
 
     def _first_fault(self, payload: Any, at: str, allowance: int, backtracking: int) -> FieldError:
         """One fault, by a schema whose alternatives do not collect the faults inside them."""
-        with self._steps.allowing(allowance) as steps:
+        with self._steps.allowing(allowance) as spent:
             try:
-                self._compiled_terse(steps, backtracking).validate(payload)
+                self._compiled_terse(backtracking).validate(payload)
             except jsonschema_rs.ValidationError as fault:
-                if fault.kind.name not in REFERENCES and not steps.are_spent:
+                if fault.kind.name not in REFERENCES and not spent.are_spent:
                     return _payload_fault(fault, at)
         return FieldError(at, "It does not fit the schema.")
 
-    def _compiled_terse(self, steps: _Steps, backtracking: int) -> jsonschema_rs.Validator:
-        if backtracking != _BACKTRACKING:
-            return _compile(_guarded(self._schema, is_terse=True), steps, backtracking)
-        if self._terse is None:
-            self._terse = _compile(_guarded(self._schema, is_terse=True), steps, backtracking)
-        return self._terse
+    def _compiled_terse(self, backtracking: int) -> jsonschema_rs.Validator:
+        if self._terse is not None and backtracking == _BACKTRACKING:
+            return self._terse
+        built = self._guarded(is_terse=True)
+        compiled = _compile(built, self._steps, self._measured.patterns, backtracking)
+        if backtracking == _BACKTRACKING:
+            self._terse = compiled
+        return compiled
+
+    def _guarded(self, *, is_terse: bool = False) -> Any:
+        return steps.with_steps(self._measured.places, self._price, is_terse=is_terse)
+
+    def _price(self, schema: dict[str, Any], keyword: str) -> int:
+        """How many steps a reference takes: one, and more where levels of its target multiply."""
+        found = self._measured.places.targets(schema, keyword) or ()
+        return 1 + sum(
+            int(self._measured.weights.excess(one)) // _REPEATS_IN_A_STEP for one in found
+        )
 
 
 class SchemaCache:
@@ -205,53 +230,46 @@ class SchemaCache:
             self._bytes -= weight
 
 
-class _Steps:
-    """What a guarded check may still spend; as a custom keyword, each reference takes one."""
+class _Measured(NamedTuple):
+    """What a schema asks for, within the limits."""
 
-    def __init__(self) -> None:
-        self._left = 0
-        self._sizes: dict[int, int] = {}
-        self._lock = threading.Lock()
+    places: Places
+    weights: Weights
+    weight: float
+    excess: float
+    copies: int
+    patterns: int
 
-    @property
-    def are_spent(self) -> bool:
-        return self._left < 0
 
-    def allowing(self, steps: int) -> Self:
-        self._lock.acquire()
-        self._left = steps
-        self._sizes = {}
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._sizes = {}
-        self._lock.release()
-
-    def keyword(self, *_: object) -> Self:
-        return self
-
-    def validate(self, value: object) -> None:
-        self._left -= 1 + (self._size_of(value) // 16 if isinstance(value, list | dict) else 0)
-        if self._left < 0:
-            raise ValueError
-
-    def _size_of(self, value: object) -> int:
-        if not isinstance(value, list | dict):
-            return 1
-        size = self._sizes.get(id(value))
-        if size is None:
-            inner = value.values() if isinstance(value, dict) else value
-            size = self._sizes[id(value)] = 1 + sum(map(self._size_of, inner))
-        return size
+def _measure(places: Places, at: str = "") -> _Measured:
+    """What it asks for; refuse it where that is too much, or a reference leads nowhere."""
+    burdens = burden(places)
+    for limit, found, what in zip(_LIMITS, burdens, _COUNTED, strict=True):
+        if found > limit:
+            message = f"It has {found} {what}, which is too large: at most {limit} are allowed."
+            _refuse_schema(FieldError(at, message))
+    if places.unresolved is not None:
+        schema, keyword = places.unresolved
+        if isinstance(schema[keyword], str):
+            pointer = at + pointer_to(*places.path_of(schema), keyword)
+            _refuse_schema(FieldError(pointer, _not_found(schema[keyword])))
+    weights = Weights(places)
+    excess, costliest = weights.costliest()
+    copies, largest = weights.unfold(MAX_COPIES + 2 * burdens[0])
+    if excess > MAX_REPEATS + 4 * burdens[0]:
+        largest = costliest
+    if largest is not None:
+        keyword = min(UNEVALUATED & largest.keys())
+        pointer = at + pointer_to(*places.path_of(largest), keyword)
+        _refuse_schema(FieldError(pointer, _TOO_MANY_COPIES))
+    weight = weights.whole(places.root)
+    return _Measured(places, weights, weight, excess, copies, burdens[1])
 
 
 def _compile(
-    schema: dict[str, Any], steps: _Steps, backtracking: int = _BACKTRACKING
+    schema: Any, taken: steps.Steps, patterns: int, backtracking: int = _BACKTRACKING
 ) -> jsonschema_rs.Validator:
-    each = _ALL_PATTERN_BYTES // max(1, _count_patterns(schema))
+    each = _ALL_PATTERN_BYTES // max(1, patterns)
     return jsonschema_rs.Draft202012Validator(
         schema,
         validate_formats=False,
@@ -259,35 +277,13 @@ def _compile(
         pattern_options=jsonschema_rs.FancyRegexOptions(
             backtrack_limit=backtracking, size_limit=min(each, _PATTERN_BYTES)
         ),
-        keywords={_STEP: steps.keyword},  # type: ignore[dict-item]  # it only needs to be callable
+        # Only needs to be callable.
+        keywords={steps.STEP: taken.keyword},  # type: ignore[dict-item]
     )
 
 
 def _refuse_reference(uri: str) -> NoReturn:
     raise ValueError(uri)
-
-
-def _count_patterns(schema: Any) -> int:
-    if not isinstance(schema, dict):
-        return 0
-    own = ("pattern" in schema) + len(schema.get("patternProperties") or ())
-    return own + sum(_count_patterns(inner) for _, inner in subschemas(schema))
-
-
-def _guarded(schema: Any, *, is_terse: bool = False) -> Any:
-    """The same schema with a step before each reference; terse, alternatives keep their faults."""
-    if not isinstance(schema, dict):
-        return schema
-    built = rebuild(schema, partial(_guarded, is_terse=is_terse))
-    extra: list[Any] = [
-        {"if": {_STEP: True}, "then": {keyword: built.pop(keyword)}, "else": False}
-        for keyword in REFERENCES
-        if keyword in built
-    ]
-    if is_terse:
-        forms = {keyword: built.pop(keyword) for keyword in _ALTERNATIVES if keyword in built}
-        extra.append({"if": forms, "else": False})
-    return built | {"allOf": [*built.get("allOf", ()), *extra]} if extra else built
 
 
 def _size(payload: Any, *, limit: float) -> int:
@@ -335,9 +331,12 @@ def _reference_fault(schema: dict[str, Any], message: str) -> FieldError:
         fragment = uri.partition("#")[2]
         names = (f"'{fragment}'", f"'{unquote(fragment)}'") if fragment else ()
         if uri in message or any(name in message for name in names):
-            found = f"{shown(uri)} is not found in the schema; references out of it are refused."
-            return FieldError(pointer_to(*path, keyword), found)
+            return FieldError(pointer_to(*path, keyword), _not_found(uri))
     return FieldError("", _cut(message))
+
+
+def _not_found(uri: str) -> str:
+    return f"{shown(uri)} is not found in the schema; references out of it are refused."
 
 
 def _cut(message: str) -> str:

@@ -36,6 +36,8 @@ class Listener(Protocol):
 
     known: dict[str, int]
     """The tasks waited for, with the row version seen last."""
+    logs: dict[str, tuple[int, int]]
+    """Those of them whose log is followed, with the attempt and the end that were seen last."""
 
     def tell(self, changed: Sequence[Task | Change | Logged]) -> None:
         """Called on a lane's thread, after a commit, with the tasks that it changed."""
@@ -200,8 +202,8 @@ class JobQueue(Hooks):
 
     def offered(self, tx: Transaction) -> list[int]:
         """The jobs at which those who wait should try again, now that this is committed."""
-        for worker_id, job_seq in tx.joined:
-            self.waiting.join(worker_id, job_seq)
+        for joined in tx.joined:
+            self.waiting.join(*joined)
         return self.waiting.offer(tx.claimable) if tx.claimable else []
 
     def missed(self, work: Work) -> list[int]:

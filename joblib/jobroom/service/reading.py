@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobroom.domain.lifecycle import HELD, TaskStatus
-from jobroom.domain.records import MICROSECONDS, Caller, TaskView
+from jobroom.domain.records import MICROSECONDS, Caller, Logged, Task, TaskView
 from jobroom.service import access, registration
 from jobroom.service.use_case import reads
-from jobroom.store import lists, tasks
+from jobroom.store import lists, task_logs, tasks
 from jobroom.store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -29,11 +29,19 @@ def get_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
 
 
 @reads
-def find_changed(tx: Transaction, *, known: dict[str, int]) -> list[TaskView]:
-    """Those of the tasks (id -> row version) that have another version now."""
+def find_changed(
+    tx: Transaction, *, known: dict[str, int], logs: dict[str, tuple[int, int]]
+) -> list[Task | Logged]:
+    """Those of the tasks (id -> row version) that have another version now.
+
+    And those whose newest log goes on behind where it was (id -> attempt and end).
+    """
     now = tasks.versions(tx, known)
     changed = (tasks.get(tx, task_id) for task_id, seen in now.items() if seen != known[task_id])
-    return [found[0] for found in changed if found is not None]
+    appended = (
+        each for each in task_logs.ends(tx, logs) if (each.attempt, each.upto) > logs[each.id]
+    )
+    return [*(found[0].task for found in changed if found is not None), *appended]
 
 
 @reads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobroom.domain import names, schemas
 from jobroom.domain.records import Caller, Job, JobView
@@ -13,6 +13,9 @@ from jobroom.service import workers as crew
 from jobroom.service.use_case import reads, writes
 from jobroom.store import jobs
 from jobroom.store.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class JobSpec(NamedTuple):
@@ -88,7 +91,7 @@ def register_job(
         found = jobs.get_by_seq(tx, found.seq)
     job = _add(tx, room_id, spec) if found is None else _update(tx, found, spec)
     jobs.link(tx, worker_id=worker.id, job_seq=job.seq)
-    tx.joined.append((worker.id, job.seq))
+    tx.joined.append((worker.id, job.seq, job.room_id))
     tx.claimable[job.seq] = None
     return Registered(job_view(tx, job), worker.id, created)
 
@@ -174,13 +177,21 @@ def list_jobs(
     """The jobs that a room sees, in order of registration; with their total."""
     access.check_sight_of_room(caller, room_id)
     found = jobs.list_visible(tx, room_id=room_id, after=after, limit=limit, offset=offset)
-    return [job_view(tx, job) for job in found], jobs.count_visible(tx, room_id)
+    return _views(tx, found), jobs.count_visible(tx, room_id)
 
 
 def job_view(tx: Transaction, job: Job) -> JobView:
     """A job beside its live workers and the last moment that any of its workers was seen."""
+    return _views(tx, [job])[0]
+
+
+def _views(tx: Transaction, found: Sequence[Job]) -> list[JobView]:
     after = crew.alive_after(tx)
-    linked = jobs.workers_of(tx, job.seq)
+    linked = jobs.workers_of(tx, [job.seq for job in found])
+    return [_view(job, linked.get(job.seq, ()), after) for job in found]
+
+
+def _view(job: Job, linked: Sequence[tuple[str, int, str]], after: int) -> JobView:
     alive = tuple(
         worker_id for worker_id, beat, state in linked if state == "active" and beat > after
     )

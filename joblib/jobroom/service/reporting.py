@@ -9,25 +9,21 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from jobroom.domain import sizes
 from jobroom.domain.lifecycle import HELD, TRANSITIONS, TaskStatus, is_terminal
-from jobroom.domain.records import MICROSECONDS, Caller, Task, TaskView
+from jobroom.domain.records import Caller, Task, TaskView
 from jobroom.errors import (
-    AnswerTooLarge,
     FieldError,
     Forbidden,
     InvalidTaskTransition,
     JobroomError,
     ValidationFailed,
 )
-from jobroom.service import access, claiming, logging_tasks
+from jobroom.service import access, claiming, logging_tasks, next_task, requeueing
 from jobroom.service.use_case import writes
-from jobroom.store import jobs, notices, reports, tasks, workers
+from jobroom.store import notices, reports, tasks, workers
 from jobroom.store.lane import Refused
 from jobroom.store.statement import Statement
 from jobroom.store.transaction import Transaction
-
-LONGEST_RETRY_DELAY_SECONDS = 3600.0
 
 
 class Report(NamedTuple):
@@ -80,23 +76,24 @@ def report(tx: Transaction, *, caller: Caller, task_id: str, report: Report) -> 
         done = _try(tx, caller, task_id, report, is_admin=False)
     if done is not None:
         worker_id = done.task.worker_id
-    elif report.claim_next and (again := _handed_on(tx, caller, task_id, report)):
+    elif report.claim_next and (again := next_task.of_lost_answer(tx, caller, task_id, report)):
         reach = logging_tasks.reach_of(tx, task_id, report.entry, attempt=report.attempt)
-        return again._replace(log_bytes=reach)
+        return Reported(*again, log_bytes=reach)
     else:
         done, worker_id = _answer_other(tx, caller, task_id, report)
         if worker_id is not None and report.status != TaskStatus.CANCELLED:
             workers.speaking(tx, worker_id=worker_id, identity=caller.identity)
-    log_bytes = None
+    log_bytes = following = None
+    is_new = (report.entry is not None or report.claim_next) and _has_just_changed(tx, done)
     if report.entry is not None:
         kind = {"is_cancelled": report.status == TaskStatus.CANCELLED}
-        is_new = _has_just_changed(tx, done)
         log_bytes = logging_tasks.finish(tx, caller, done, report.entry, is_new=is_new, **kind)
     if done.task.status in HELD:
         done = claiming.leased(tx, done)
-    if report.claim_next:
-        return _with_next(tx, caller, done, worker_id, report)._replace(log_bytes=log_bytes)
-    return Reported(done, log_bytes=log_bytes)
+    speaker = worker_id or report.worker_id
+    if report.claim_next and speaker is not None:
+        following = next_task.claim(tx, caller, done.task, speaker, report, is_new=is_new)
+    return Reported(done, following, log_bytes)
 
 
 def _check_sense(report: Report) -> None:
@@ -205,7 +202,7 @@ def _answer_other(
     if report.worker_id is not None and report.worker_id != task.worker_id and task.worker_id:
         message = f"Task {task.id} is held by another worker than {report.worker_id!r}."
         raise _refused(tx, caller, task, report, InvalidTaskTransition(message))
-    done = _slow_report(tx, task, report)
+    done = requeueing.take(tx, task, report)
     if done is None:
         raise _refused(tx, caller, task, report, _impossible(task, report))
     return done, task.worker_id
@@ -255,50 +252,6 @@ def _check_fence(tx: Transaction, caller: Caller, task: Task, report: Report) ->
         raise _refused(tx, caller, task, report, InvalidTaskTransition(message))
 
 
-def _slow_report(tx: Transaction, task: Task, report: Report) -> TaskView | None:
-    """The reports that need the job's policy: failing with attempts left, handing back work."""
-    if task.status not in HELD:
-        return None
-    job = jobs.get_by_seq(tx, task.job_seq)
-    starts = task.starts + (task.status == TaskStatus.CLAIMED)
-    if report.status == TaskStatus.FAILED and job is not None:
-        again_at = _again_at(tx, job.retry_delay_seconds, starts)
-        if task.expires_at is not None and task.expires_at <= (again_at or tx.now):
-            return reports.fail(tx, task, error=report.error)
-        done = reports.requeue(
-            tx,
-            task,
-            error=report.error,
-            starts=starts,
-            again_at=again_at,
-            progress=report.progress,
-            message=report.message,
-        )
-    elif report.status == TaskStatus.PENDING and job is not None:
-        if job.on_worker_lost != "requeue" or task.starts >= task.max_attempts:
-            return None
-        done = reports.requeue(
-            tx,
-            task,
-            error=task.error,
-            starts=task.starts,
-            progress=report.progress,
-            message=report.message,
-        )
-    else:
-        return None
-    if done is not None and done.task.ready:
-        tx.claimable[task.job_seq] = None
-    return done
-
-
-def _again_at(tx: Transaction, delay_seconds: float | None, starts: int) -> int | None:
-    if not delay_seconds:
-        return None
-    grown = delay_seconds * 2 ** min(starts - 1, 32)
-    return tx.now + int(min(grown, LONGEST_RETRY_DELAY_SECONDS) * MICROSECONDS)
-
-
 def _impossible(task: Task, report: Report) -> InvalidTaskTransition:
     if report.status is None:
         said = f"Task {task.id} is {task.status}; without a status a report needs a held task."
@@ -324,75 +277,6 @@ def _refused(
     """Refuse a report. Its worker knows now that it should stop: the notice is answered."""
     notices.drop_of(tx, identity=caller.identity, worker_id=report.worker_id, task_id=task.id)
     return Refused(error)
-
-
-def _with_next(
-    tx: Transaction, caller: Caller, done: TaskView, worker_id: str | None, report: Report
-) -> Reported:
-    """Claim and start the worker's next task; a repeated report answers the same one again."""
-    speaker = worker_id or report.worker_id
-    if speaker is None:
-        return Reported(done)
-    request_id = _request_of_next(done.task.id, done.task.attempt)
-    wish = _wish_of_next(caller, speaker, request_id, report)
-    is_repeat = not _has_just_changed(tx, done)
-    if not is_repeat and (plain := claiming.claim_plainly(tx, wish, is_new=True)):
-        return Reported(done, plain)
-    if not is_repeat and claiming.is_idle(tx, wish):
-        return Reported(done)
-    if workers.speaking(tx, worker_id=speaker, identity=caller.identity) is None:
-        return Reported(done)
-    try:
-        claimed = claiming.claimed_before(tx, wish) if is_repeat else []
-        # A client's repeat takes nothing new: the report that ended the task has claimed already.
-        # One of the lane's may not have come so far: across a network the two are kept one after
-        # the other.
-        if not claimed and (tx.is_repeat or not is_repeat):
-            claimed = claiming.take(tx, wish)
-    except Refused as refused:
-        _check_too_large(refused)
-        return Reported(done)
-    return Reported(done, claimed[0] if claimed else None)
-
-
-def _wish_of_next(caller: Caller, speaker: str, request_id: str, report: Report) -> claiming.Wish:
-    most_bytes = None
-    if report.most_bytes is not None:
-        # It is in the answer once, beside the task that ended; in one of a claim it is twice.
-        most_bytes = 2 * (report.most_bytes - sizes.FRAME_BYTES)
-    return claiming.Wish(caller, speaker, start=True, request_id=request_id, most_bytes=most_bytes)
-
-
-def _check_too_large(refused: Refused) -> None:
-    """The report is taken, whatever the next task is; who claims that by itself is told more."""
-    if not isinstance(refused.error, AnswerTooLarge):
-        raise refused
-
-
-def _handed_on(tx: Transaction, caller: Caller, task_id: str, report: Report) -> Reported | None:
-    """A report whose answer was lost, though its task has gone on to another attempt since.
-
-    What it claimed is held by the worker and known to nobody; refused, it would stay so for ever.
-    """
-    found = tasks.get(tx, task_id)
-    if found is None or report.attempt is None or report.attempt >= found[0].task.attempt:
-        return None
-    speaker = report.worker_id or found[0].task.worker_id
-    if speaker is None or workers.speaking(tx, worker_id=speaker, identity=caller.identity) is None:
-        return None
-    request_id = _request_of_next(task_id, report.attempt)
-    wish = _wish_of_next(caller, speaker, request_id, report)
-    try:
-        claimed = claiming.claimed_before(tx, wish)
-    except Refused as refused:
-        _check_too_large(refused)
-        return None
-    return Reported(found[0], claimed[0]) if claimed else None
-
-
-def _request_of_next(task_id: str, attempt: int) -> str:
-    """What the claim beside a report is remembered by; no client can send that."""
-    return f"\x1fnext:{task_id}:{attempt}"
 
 
 def _has_just_changed(tx: Transaction, done: TaskView) -> bool:

@@ -11,7 +11,7 @@ from jobroom.domain.records import Change
 from jobroom.errors import Forbidden, InvalidTaskTransition
 from jobroom.service import access
 from jobroom.service.use_case import reads, writes
-from jobroom.store import edges, fallen, reruns, tasks
+from jobroom.store import edges, fallen, jobs, planned, reruns, tasks
 from jobroom.store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -46,15 +46,29 @@ class _Plan(NamedTuple):
         return [self.root.id, *self.undone]
 
 
+class RetryPlan(NamedTuple):
+    """The tasks whose status a retry would change; ``hidden`` more may not be seen by who asks."""
+
+    ids: list[str]
+    hidden: int
+
+
 @reads
-def plan_retry(tx: Transaction, *, caller: Caller, task_id: str) -> list[str]:
+def plan_retry(tx: Transaction, *, caller: Caller, task_id: str) -> RetryPlan:
     """The tasks whose status a retry would change, the task itself first.
 
     Raises what ``retry_task`` would raise.
     """
     view = _check_may_retry(tx, caller, task_id)
-    plan = _plan(tx, _check_ended(view), locking=False)
-    return [*plan.again, *plan.held_back]
+    plan = _plan(tx, caller, _check_ended(view), locking=False)
+    others = [*plan.undone, *plan.held_back]
+    known = planned.find(tx, others, locking=False)
+    seen = [each for each in others if _sees(caller, known.get(each))]
+    return RetryPlan([plan.root.id, *seen], len(others) - len(seen))
+
+
+def _sees(caller: Caller, found: planned.Dependency | None) -> bool:
+    return found is not None and access.sees_task(caller, found, found.holder)
 
 
 @writes
@@ -71,7 +85,7 @@ def retry_task(tx: Transaction, *, caller: Caller, task_id: str) -> TaskView:
     if tx.is_repeat and view.task.status in _AGAIN:
         # Done a moment ago; the answer was lost on its way from the store.
         return view
-    plan = _plan(tx, _check_ended(view), locking=True)
+    plan = _plan(tx, caller, _check_ended(view), locking=True)
     for dependency_id, state in plan.edges.items():
         reruns.set_edge(tx, dependency_id=dependency_id, dependent_seq=plan.root.seq, state=state)
     done = reruns.retry(tx, plan.root, status=plan.status)
@@ -106,16 +120,16 @@ def _check_ended(view: TaskView) -> Task:
     return task
 
 
-def _plan(tx: Transaction, task: Task, *, locking: bool) -> _Plan:
+def _plan(tx: Transaction, caller: Caller, task: Task, *, locking: bool) -> _Plan:
     plan = _Plan(task, TaskStatus.PENDING)
     if task.has_dependencies:
-        plan = _with_needs(tx, plan)
+        plan = _with_needs(tx, caller, plan)
     if task.has_dependents:
         plan = _with_dependents(tx, plan, locking=locking)
     return plan
 
 
-def _with_needs(tx: Transaction, plan: _Plan) -> _Plan:
+def _with_needs(tx: Transaction, caller: Caller, plan: _Plan) -> _Plan:
     """Where its own edges stand now: of what ran again since it ended, as that is now."""
     task = plan.root
     stand: dict[str, EdgeState] = {}
@@ -128,14 +142,26 @@ def _with_needs(tx: Transaction, plan: _Plan) -> _Plan:
             wrong[need.dependency_id] = state
     broken = sorted(each for each, state in stand.items() if state == EdgeState.BROKEN)
     if broken:
-        raise _not_before(tx, task, task.failed_by if task.failed_by in broken else broken[0])
+        to_blame = task.failed_by if task.failed_by in broken else broken[0]
+        raise _not_before(tx, caller, task, to_blame)
     waits = EdgeState.WAITING in stand.values()
     return plan._replace(status=TaskStatus.BLOCKED if waits else TaskStatus.PENDING, edges=wrong)
 
 
-def _not_before(tx: Transaction, task: Task, dependency_id: str) -> InvalidTaskTransition:
+def _not_before(
+    tx: Transaction, caller: Caller, task: Task, dependency_id: str
+) -> InvalidTaskTransition:
     """The refusal that says what to retry instead: where the failure came from."""
     cause = fallen.find_cause(tx, dependency_id)
+    # The task itself names what it depends on; what lies behind that may be out of sight.
+    if cause.id != dependency_id and cause.status is not None:
+        known = planned.find(tx, [cause.id], locking=False)
+        if not _sees(caller, known.get(cause.id)):
+            message = (
+                f"Task {task.id} cannot run: dependency {dependency_id} failed because of a task"
+                " that this token may not see; that one has to be retried first."
+            )
+            return InvalidTaskTransition(message)
     story = graph.why_failed(cause.id, cause.status)
     if cause.status in (TaskStatus.FAILED, TaskStatus.CANCELLED):
         what = (
@@ -181,7 +207,7 @@ def _carry_out(tx: Transaction, plan: _Plan) -> None:
     reruns.block_again(tx, plan.undone)
     reruns.hold_back(tx, plan.held_back)
     reruns.blame_others(tx, plan.others)
-    reruns.show_jobs(tx, sorted({plan.root.job_seq, *plan.jobs}))
+    jobs.show_too(tx, sorted({plan.root.job_seq, *plan.jobs}))
     for group in (plan.undone, plan.held_back, plan.others):
         tx.changed += _changes(group)
 

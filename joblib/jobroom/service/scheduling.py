@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from jobroom.domain import names
+from jobroom.domain import damage, names
 from jobroom.domain.records import Caller, Job, Schedule
 from jobroom.errors import Conflict, Forbidden, JobroomError, NotFound
 from jobroom.service import access, standing, submission, timetable
@@ -17,6 +17,8 @@ from jobroom.store.transaction import Transaction
 
 UPCOMING = 5
 """So many of its next times a schedule tells."""
+MOST_LOOKED_AT = 1_000_000
+MOST_TOLD = 5
 LOOKING = "Looking at schedules"
 
 
@@ -41,7 +43,7 @@ class ScheduleSpec(NamedTuple):
 
 
 class ScheduleView(NamedTuple):
-    """A schedule as a reader sees it; ``task`` is None where the row is damaged."""
+    """A schedule as a reader sees it; ``task`` is None where that cannot be read."""
 
     schedule: Schedule
     job_name: str | None
@@ -74,6 +76,9 @@ def put_schedule(
         added = schedules.add(tx, _new(tx, caller, room_id, job, spec))
         return Put(_view(tx, Found(added, job.full_name)), created=True)
     _check_owner(caller, found.schedule)
+    if damage.schedule_flaw(found.schedule) is not None:
+        mended = _write_anew(tx, caller, found.schedule, _new(tx, caller, room_id, job, spec))
+        return Put(_view(tx, Found(mended, job.full_name)), created=False)
     changed = _changed(tx, found.schedule, job, spec)
     written: Schedule | None = found.schedule
     if changed != found.schedule:
@@ -103,6 +108,19 @@ def _new(tx: Transaction, caller: Caller, room_id: str, job: Job, spec: Schedule
         last_error=None,
         version=1,
     )
+
+
+def _write_anew(tx: Transaction, caller: Caller, found: Schedule, new: Schedule) -> Schedule:
+    """Put a sound row in the place of a damaged one; what can be read of its past is kept."""
+    left = damage.mended_schedule(found)
+    schedules.remove(tx, found.seq)
+    kept = new._replace(
+        id=left.id or new.id,
+        created_by_id=left.created_by_id or caller.identity,
+        last_at=left.last_at,
+        last_task_id=left.last_task_id,
+    )
+    return schedules.add(tx, kept)
 
 
 def _changed(tx: Transaction, found: Schedule, job: Job, spec: ScheduleSpec) -> Schedule:
@@ -170,8 +188,23 @@ def list_schedules(
     access.check_room(caller, room_id)
     access.check_admin_for_global(caller, room_id, LOOKING)
     found = schedules.list_page(tx, room_id=room_id, after=after, limit=limit, offset=offset)
-    views = [ScheduleView(each.schedule, each.job_name, _task(each)) for each in found]
-    return views, schedules.count(tx, room_id)
+    return [_shown(each) for each in found], schedules.count(tx, room_id)
+
+
+@reads
+def damaged(tx: Transaction) -> list[str]:
+    """What other hands have done to schedules: which ones, how, and what to do; a few of many."""
+    told: list[str] = []
+    for stored in schedules.list_all(tx, limit=MOST_LOOKED_AT):
+        fault = damage.schedule_flaw(stored) or standing.flaw(stored.task)
+        if fault is not None:
+            told.append(
+                f"The schedule {stored.name!r} of room {stored.room_id!r} is damaged ({fault}):"
+                " put it again."
+            )
+        if len(told) == MOST_TOLD:
+            break
+    return told
 
 
 @writes
@@ -187,14 +220,19 @@ def remove_schedule(tx: Transaction, *, caller: Caller, room_id: str, name: str)
 
 
 def _view(tx: Transaction, found: Found) -> ScheduleView:
-    return ScheduleView(found.schedule, found.job_name, _task(found), _upcoming(tx, found.schedule))
+    view = _shown(found)
+    return view._replace(upcoming=_upcoming(tx, view.schedule))
 
 
-def _task(found: Found) -> StandingTask | None:
+def _shown(found: Found) -> ScheduleView:
+    """What can be shown of a row, whatever another hand has written to it."""
+    schedule = damage.mended_schedule(found.schedule)
     try:
-        return standing.read(found.schedule.task)
-    except (JobroomError, LookupError):
-        return None
+        return ScheduleView(schedule, found.job_name, standing.read(schedule.task))
+    except standing.UNREADABLE:
+        if schedule is found.schedule:
+            schedule = schedule._replace(last_error=damage.schedule_story(standing.FLAW))
+        return ScheduleView(schedule, found.job_name, None)
 
 
 def _upcoming(tx: Transaction, schedule: Schedule) -> tuple[int, ...]:
@@ -206,5 +244,5 @@ def _upcoming(tx: Transaction, schedule: Schedule) -> tuple[int, ...]:
         timing = Timing.of(schedule)
         rest = timetable.list_after(timing, max(first, tx.now), UPCOMING - 1)
         return (first, *rest)
-    except (JobroomError, LookupError, TypeError, ValueError):
+    except (JobroomError, LookupError, OSError, TypeError, ValueError):
         return (first,)  # its time zone is gone from this host, or another hand wrote to the row

@@ -11,15 +11,20 @@ from jobroom.errors import IdempotencyKeyReused, TaskExists
 from jobroom.service import access, planning, planting
 from jobroom.service.new_task import NewTask
 from jobroom.service.use_case import reads, writes
-from jobroom.store import edges, jobs, tasks
+from jobroom.store import edges, jobs, late_keys, tasks
+from jobroom.store.session import Contended
 from jobroom.store.transaction import Transaction
 
 
 class Submitted(NamedTuple):
-    """The task, and whether an earlier request had made it already."""
+    """The task, and whether an earlier request had made it already.
+
+    ``has_new_key``: that one had no idempotency key, and the one of this is yet to be kept.
+    """
 
     view: TaskView
     replayed: bool = False
+    has_new_key: bool = False
 
 
 @writes
@@ -39,7 +44,7 @@ def submit_task(
     if job.hidden:
         shown = jobs.show(tx, job.seq)
         if shown is None or shown.schema_version != job.schema_version:
-            return _known(tx, caller, new)
+            return _known_from_now_on(tx, caller, new)
         job = shown
     add = tasks.add_in_turn if job.claim_order == "fair" else tasks.add
     task_id = new.id or tx.token or names.new_uuid7()
@@ -48,7 +53,7 @@ def submit_task(
         tx.undo = partial(_withdraw, task_id=tx.token)
     task = add(tx, given)
     if task is None:
-        known = _known(tx, caller, new)
+        known = _known_from_now_on(tx, caller, new)
         if known is not None or not _forget_old_key(tx, caller, new):
             return known
         task = add(tx, given)
@@ -64,6 +69,16 @@ def submit_task(
 def find_repeat(tx: Transaction, *, caller: Caller, new: NewTask) -> Submitted | None:
     """The task that the same request made before, whatever became of its job since."""
     return _known(tx, caller, new)
+
+
+@writes
+def keep_key(tx: Transaction, *, caller: Caller, new: NewTask) -> Submitted | None:
+    """As ``find_repeat``; a key that is new with a task known by its id is kept (``has_new_key``).
+
+    It is kept as long as if it had come with the task: for the 24 hours after that was submitted.
+    Where the task has another key already, that one is kept.
+    """
+    return _known_from_now_on(tx, caller, new)
 
 
 def check_may_submit(caller: Caller, room_id: str) -> None:
@@ -102,7 +117,7 @@ def _submit_planned(
 ) -> Submitted | None:
     """As ``submit_task``, for a task that others end before, or wait for."""
     edges.lock(tx)
-    known = _known(tx, caller, new)
+    known = _known_from_now_on(tx, caller, new)
     if known is not None:
         return known
     added = planting.add_tasks(
@@ -142,8 +157,24 @@ def _known(tx: Transaction, caller: Caller, new: NewTask) -> Submitted | None:
         if not same_caller or known.task.fingerprint != new.fingerprint:
             message = f"A task with the id {new.id} exists already, from another request."
             raise TaskExists(message)
-        return Submitted(known, replayed=True)
+        return Submitted(known, replayed=True, has_new_key=_takes_key(tx, known, new))
     return None
+
+
+def _takes_key(tx: Transaction, known: TaskView, new: NewTask) -> bool:
+    has_none = new.idempotency_key is not None and known.task.idempotency_key is None
+    return has_none and known.task.created_at > tx.now - KEY_LIFE
+
+
+def _known_from_now_on(tx: Transaction, caller: Caller, new: NewTask) -> Submitted | None:
+    """What is known of the request; a key that has just come with it is known with it."""
+    known = _known(tx, caller, new)
+    if known is None or not known.has_new_key or new.idempotency_key is None:
+        return known
+    kept = late_keys.keep(tx, known.view.task, key=new.idempotency_key)
+    if kept is None:
+        raise Contended
+    return Submitted(kept, replayed=True)
 
 
 def key_reused() -> IdempotencyKeyReused:

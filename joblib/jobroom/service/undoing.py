@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 MOST_KEPT = 10_000
 """So many are remembered; a process that dies forgets them all."""
-TIMES = 2
-"""What was on its way when the store was lost may arrive after the first time."""
+TIMES = 3
+"""What was on its way when the store was lost may arrive after the first times."""
+FIRST_SECONDS = 1.0
+"""Soon, and again and again until the store answers: what was kept may be claimed meanwhile."""
 
 
 class Undoing:
@@ -58,11 +60,15 @@ class Undoing:
             thread.join()
 
     def _work(self) -> None:
-        while not self._stopped.wait(self._pause):
+        soon = min(FIRST_SECONDS, self._pause)
+        pause = soon
+        while not self._stopped.wait(pause):
+            pause = self._pause
             for undo in list(self._left):
                 try:
                     self._run(undo)
                 except JobroomError:
+                    pause = soon
                     break
                 self._count(undo)
             with self._lock:

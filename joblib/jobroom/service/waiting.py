@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from jobroom.errors import Forbidden, WorkerNotFound
-from jobroom.service import claiming
+from jobroom.service import access, claiming
 from jobroom.store.lane import Refused
 
 if TYPE_CHECKING:
@@ -75,18 +75,19 @@ class WaitingClaims:
             for work in works:
                 self._remove(work)
 
-    def join(self, worker_id: str, job_seq: int) -> None:
-        """The worker serves one more job: its waiting claims wait there too."""
+    def join(self, worker_id: str, job_seq: int, room_id: str) -> None:
+        """The worker serves one more job: its waiting claims wait there too, if they may."""
         with self._lock:
             for work in self._by_worker.get(worker_id, ()):
-                if job_seq not in work.wish.job_seqs:
-                    work.wish = work.wish._replace(job_seqs=(*work.wish.job_seqs, job_seq))
+                wish = work.wish
+                if job_seq not in wish.job_seqs and access.claims_from(wish.caller, room_id):
+                    work.wish = wish._replace(job_seqs=(*wish.job_seqs, job_seq))
                     self._by_job.setdefault(job_seq, {})[work] = None
 
     def serve(self, tx: Transaction, served: list[Work]) -> None:
         """Claim for those who wait at the jobs that got something; add the answered ones."""
-        for worker_id, job_seq in tx.joined:
-            self.join(worker_id, job_seq)
+        for joined in tx.joined:
+            self.join(*joined)
         for job_seq in tx.claimable:
             while (work := self._first(job_seq)) is not None:
                 if not self._serve(tx, work, served):

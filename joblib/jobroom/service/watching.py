@@ -113,13 +113,14 @@ class Watcher:
         self._for_tasks.ask()
 
     def _post_for_tasks(self) -> bool:
-        known = {
-            key: seen for one in self._queue.listeners for key, seen in dict(one.known).items()
-        }
+        known: dict[str, int] = {}
+        logs: dict[str, tuple[int, int]] = {}
+        for one in self._queue.listeners:
+            known.update(one.known)
+            logs.update(one.logs)
         if known:
-            self._queue.reader.post(
-                Work(reading.find_changed.rule, {"known": known}, self._tell_changed)
-            )
+            asked = {"known": known, "logs": logs}
+            self._queue.reader.post(Work(reading.find_changed.rule, asked, self._tell_changed))
         return bool(known)
 
     def _post_for_jobs(self) -> bool:
@@ -167,7 +168,7 @@ class Watcher:
 
     def _tell_changed(self, works: list[Work]) -> None:
         try:
-            changed = [view.task for work in works for view in work.result or ()]
+            changed = [each for work in works for each in work.result or ()]
             if changed:
                 for listener in self._queue.listeners:
                     listener.tell(changed)

@@ -83,7 +83,10 @@ def delete_worker(tx: Transaction, *, caller: Caller, worker_id: str) -> None:
 def list_workers(
     tx: Transaction, *, caller: Caller, limit: int, offset: int = 0, after: str = ""
 ) -> tuple[list[WorkerView], int]:
-    """The caller's own workers, an admin's all; with their total."""
+    """The caller's own workers, an admin's all; with their total.
+
+    Of what a worker serves and holds, only what lies in the rooms of the token is counted.
+    """
     everyone = access.is_admin_everywhere(caller)
     found, total = rosters.list_of(
         tx,
@@ -91,6 +94,7 @@ def list_workers(
         after=after,
         limit=limit,
         offset=offset,
+        rooms=access.rooms_seen(caller),
     )
     return [_view(tx, *row) for row in found], total
 
@@ -105,10 +109,18 @@ def list_room_workers(
     offset: int = 0,
     after: str = "",
 ) -> tuple[list[WorkerView], int]:
-    """The workers linked to jobs visible in a room; with their total."""
+    """The workers linked to jobs visible in a room; with their total.
+
+    They are counted as in ``list_workers``.
+    """
     access.check_sight_of_room(caller, room_id)
     found, total = rosters.list_serving(
-        tx, room_id=room_id, after=after, limit=limit, offset=offset
+        tx,
+        room_id=room_id,
+        after=after,
+        limit=limit,
+        offset=offset,
+        rooms=access.rooms_seen(caller),
     )
     return [_view(tx, *row) for row in found], total
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import bindparam
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement
 
+Key = TypeVar("Key")
 MOST_AT_ONCE = 512
 """How many ids one statement names."""
 
@@ -22,7 +23,7 @@ def named(count: int) -> ColumnElement[bool]:
     return task.c.id.in_([bindparam(f"id_{n}", type_=task.c.id.type) for n in range(count)])
 
 
-def of_ids(ids: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
+def of_ids(ids: Iterable[Key]) -> Iterator[tuple[int, dict[str, Key]]]:
     """The ids as parameters, each time with their count: padded to a power of two."""
     left = list(ids)
     while left:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Text, bindparam, exists, func, not_, or_, select, update
 
 from jobroom.domain.records import TaskView
-from jobroom.store import line, ranking, skipping, workers
+from jobroom.store import bounds, line, ranking, skipping, workers
 from jobroom.store.functions import byte_length
-from jobroom.store.schema import job, task, worker, worker_job_link
+from jobroom.store.schema import job, task, worker_job_link
 from jobroom.store.statement import Statement, literal
 from jobroom.store.views import (
     HELD,
@@ -20,7 +20,6 @@ from jobroom.store.views import (
     NULL,
     SOUND_VIEW,
     TIME,
-    VIEW,
     after,
     changed,
     changed_of_holder,
@@ -28,30 +27,35 @@ from jobroom.store.views import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Select, Update
+    from sqlalchemy import ColumnElement, Update
 
     from jobroom.store.transaction import Transaction
 
 
 _ahead = task.alias("ahead")
-_head = task.alias("head")
-
-
-_HEAD_OF_JOB = (
+HEAD = task.alias("head")
+HEAD_OF_JOB = (
     line.in_order(_ahead, worker_job_link.c.job_seq, _ahead.c.seq)
     .limit(literal(1))
     .correlate(worker_job_link)
     .scalar_subquery()
 )
-_HEADS = worker_job_link.join(_head, _head.c.seq == _HEAD_OF_JOB)
-_BEST = (
-    select(_head.c.seq)
-    .select_from(_HEADS)
-    .where(worker_job_link.c.worker_id == bindparam("worker_id"))
-    .order_by(_head.c.priority.desc(), _head.c.seq)
-    .limit(literal(1))
-    .scalar_subquery()
-)
+"""The number of the task of a linked job that is claimed next."""
+HEADS = worker_job_link.join(HEAD, HEAD.c.seq == HEAD_OF_JOB)
+
+
+def best(*, bound: bool) -> ColumnElement[int]:
+    """The number of the best task of the worker's jobs; ``bound``: of the token's rooms."""
+    return (
+        select(HEAD.c.seq)
+        .select_from(HEADS)
+        .where(*bounds.links_of_worker(worker_job_link, bound=bound))
+        .order_by(HEAD.c.priority.desc(), HEAD.c.seq)
+        .limit(literal(1))
+        .scalar_subquery()
+    )
+
+
 _CLAIM_TIMEOUT = (
     select(job.c.claim_timeout_seconds)
     .where(job.c.seq == task.c.job_seq)
@@ -60,41 +64,32 @@ _CLAIM_TIMEOUT = (
 )
 
 
-_due = task.alias("due")
-_IS_DUE = line.due(_due, worker_job_link.c.job_seq)
-PLAIN = (
-    IS_THERE,
-    not_(
-        exists(
-            select(literal(1)).where(
-                worker_job_link.c.worker_id == bindparam("worker_id"),
-                *_IS_DUE,
-            )
-        )
-    ),
-    IS_NO_REPEAT,
-)
-"""The worker is there and the caller's own, nothing has just become due, this is no repeat."""
+DUE = task.alias("due")
+IS_DUE = line.due(DUE, worker_job_link.c.job_seq)
 
 
-def _claim(*, plain: bool, start: bool, fits: bool = False) -> Statement:
+def _plain(*, bound: bool) -> tuple[ColumnElement[bool], ...]:
+    """The worker is there and the caller's own, nothing has just become due, this is no repeat."""
+    links = bounds.links_of_worker(worker_job_link, bound=bound)
+    return IS_THERE, not_(exists(select(literal(1)).where(*links, *IS_DUE))), IS_NO_REPEAT
+
+
+def _claim(*, plain: bool, start: bool, fits: bool = False, bound: bool = False) -> Statement:
     told = (*SOUND_VIEW, *((HOLDER_HEARD, TIME) if plain else ()))
     # What goes along with it notes that the worker was heard of: nobody needs to know when.
     untold = (*SOUND_VIEW, *((NULL, TIME) if plain else ()))
 
-    def moved(best: ColumnElement[Any], guards: tuple[ColumnElement[bool], ...]) -> Update:
+    def moved(which: ColumnElement[Any], guards: tuple[ColumnElement[bool], ...]) -> Update:
         claim = _moved(start=start, fits=fits)
-        return claim.where(task.c.seq == best, *(guards if plain else ()))
+        return claim.where(task.c.seq == which, *(guards if plain else ()))
 
     return Statement(
-        lambda: moved(_BEST, PLAIN).returning(*told),
-        libsql=lambda: moved(
-            ranking.BEST_UNLESS_DUE if plain else ranking.BEST, ranking.PLAIN
-        ).returning(*untold),
-        # Its guards come before the lock.
-        postgresql=lambda: moved(skipping.free(*(skipping.PLAIN if plain else ())), ()).returning(
-            *told
+        lambda: moved(best(bound=bound), _plain(bound=bound)).returning(*told),
+        libsql=lambda: moved(ranking.best(bound=bound, unless_due=plain), ranking.PLAIN).returning(
+            *untold
         ),
+        # Its guards come before the lock.
+        postgresql=lambda: moved(skipping.free(bound=bound, plain=plain), ()).returning(*told),
     )
 
 
@@ -148,6 +143,28 @@ _CLAIM_OF_WHAT_FITS = {
     for start in (False, True)
 }
 """The same with one guard more, by ``(plain, start)``, for doors whose answers have a limit."""
+_CLAIM_IN_ROOMS = {
+    (plain, start, fits): _claim(plain=plain, start=start, fits=fits, bound=True)
+    for plain in (False, True)
+    for start in (False, True)
+    for fits in (False, True)
+}
+"""All of them, by ``(plain, start, fits)``, for a token that is bound to rooms.
+
+It is as if the worker were linked to the jobs of these rooms alone.
+"""
+
+
+def _find_claim(
+    *, plain: bool, start: bool, most_payload: int | None, rooms: str | None
+) -> Statement:
+    if rooms is not None:
+        return _CLAIM_IN_ROOMS[plain, start, most_payload is not None]
+    if most_payload is not None:
+        return _CLAIM_OF_WHAT_FITS[plain, start]
+    if plain:
+        return _CLAIM_AND_START_PLAINLY if start else _CLAIM_PLAINLY
+    return _CLAIM_AND_START if start else _CLAIM
 
 
 _LOCK_REQUEST = Statement(
@@ -176,33 +193,23 @@ def claim_next(
     start: bool,
     request_id: str | None,
     most_payload: int | None = None,
+    rooms: str | None = None,
 ) -> TaskView | None:
     """Move the best claimable task of the worker's jobs to the worker; None if there is none.
 
     None as well where the best one cannot be claimed: ``dead_heads`` then tells, and
     ``find_too_large`` where its payload has more than ``most_payload`` bytes. Without a job
-    name the task is damaged (``SOUND_VIEW``).
+    name the task is damaged (``SOUND_VIEW``). With ``rooms``, a JSON array, it is one of the jobs
+    of these rooms alone, here and wherever they are given.
     """
-    if most_payload is not None:
-        statement = _CLAIM_OF_WHAT_FITS[False, start]
-        return changed(
-            tx, statement, worker_id=worker_id, request_id=request_id, most_payload=most_payload
-        )
-    statement = _CLAIM_AND_START if start else _CLAIM
-    return changed(tx, statement, worker_id=worker_id, request_id=request_id)
-
-
-_TOO_LARGE = Statement(
-    select(task.c.id, byte_length(task.c.payload)).where(
-        task.c.seq == _BEST, byte_length(task.c.payload) > bindparam("most_payload")
+    return changed(
+        tx,
+        _find_claim(plain=False, start=start, most_payload=most_payload, rooms=rooms),
+        worker_id=worker_id,
+        request_id=request_id,
+        most_payload=most_payload,
+        rooms=rooms,
     )
-)
-
-
-def find_too_large(tx: Transaction, *, worker_id: str, most_payload: int) -> tuple[str, int] | None:
-    """The worker's best task, if its payload has more bytes than that: its id and their number."""
-    row = tx.row(_TOO_LARGE, worker_id=worker_id, most_payload=most_payload)
-    return None if row is None else (row[0], row[1])
 
 
 def claim_plainly(
@@ -214,6 +221,7 @@ def claim_plainly(
     request_id: str | None,
     repeat_of: str | None,
     most_payload: int | None = None,
+    rooms: str | None = None,
 ) -> tuple[TaskView, int | None] | None:
     """What ``claim_next`` does, with all that goes before it as guards of the one statement.
 
@@ -221,13 +229,9 @@ def claim_plainly(
     comes when its worker was heard of last, unless that is noted already. None wherever anything
     is not as it mostly is: then go step by step.
     """
-    if most_payload is None:
-        statement = _CLAIM_AND_START_PLAINLY if start else _CLAIM_PLAINLY
-    else:
-        statement = _CLAIM_OF_WHAT_FITS[True, start]
     return changed_of_holder(
         tx,
-        statement,
+        _find_claim(plain=True, start=start, most_payload=most_payload, rooms=rooms),
         locks=(_LOCK_REQUEST,) if request_id not in (None, tx.token) else (),
         sparing=(workers.TOUCH_SPEAKER,),
         worker_id=worker_id,
@@ -236,50 +240,8 @@ def claim_plainly(
         repeat_of=repeat_of,
         fresh=workers.fresh_for(tx),
         most_payload=most_payload,
+        rooms=rooms,
     )
-
-
-_DUE_OF_WORKER = (
-    select(_due.c.seq)
-    .select_from(worker_job_link.join(_due, _IS_DUE[0]))
-    .where(worker_job_link.c.worker_id == bindparam("worker_id"), *_IS_DUE[1:])
-    .limit(bindparam("limit"))
-)
-
-
-def _promote(which: Select[Any]) -> Update:
-    return (
-        update(task)
-        .where(task.c.seq.in_(which), task.c.status == literal("pending"))
-        .values(ready=literal(1), version=NEXT_VERSION)
-    )
-
-
-_PROMOTE = Statement(_promote(_DUE_OF_WORKER), postgresql=_promote(skipping.DUE_OF_WORKER))
-
-
-def promote_due(tx: Transaction, *, worker_id: str, limit: int = 100) -> int:
-    """Make claimable what has become due in the worker's jobs, a bounded number."""
-    return tx.change(_PROMOTE, worker_id=worker_id, limit=limit)
-
-
-_DEAD_HEADS = Statement(
-    select(*VIEW).where(
-        task.c.seq.in_(
-            select(_head.c.seq)
-            .select_from(_HEADS)
-            .where(
-                worker_job_link.c.worker_id == bindparam("worker_id"),
-                or_(_head.c.expires_at <= bindparam("now"), _head.c.completed_at.is_not(None)),
-            )
-        )
-    )
-)
-
-
-def dead_heads(tx: Transaction, worker_id: str) -> list[TaskView]:
-    """First tasks of the worker's jobs that nobody started in time, or that say they ended."""
-    return [view(row) for row in tx.rows(_DEAD_HEADS, worker_id=worker_id)]
 
 
 _CLAIMED_BY_REQUEST = Statement(
@@ -297,50 +259,3 @@ def claimed_by_request(tx: Transaction, *, worker_id: str, request_id: str) -> l
     """What the worker holds from an earlier claim with the same request id (``SOUND_VIEW``)."""
     rows = tx.rows(_CLAIMED_BY_REQUEST, worker_id=worker_id, request_id=request_id)
     return [view(row) for row in rows]
-
-
-_HAS_SOMETHING = (
-    worker_job_link.c.worker_id == bindparam("worker_id"),
-    or_(
-        # Not EXISTS: it drops the order, and with it the index that holds nothing delayed; and
-        # PostgreSQL may make a join of it, which reads all that is delayed.
-        _HEAD_OF_JOB.is_not(None),
-        select(_due.c.seq)
-        .where(*_IS_DUE)
-        .limit(literal(1))
-        .correlate(worker_job_link)
-        .scalar_subquery()
-        .is_not(None),
-    ),
-)
-_WAITED_FOR = Statement(select(worker_job_link.c.job_seq).where(*_HAS_SOMETHING).limit(literal(1)))
-
-
-def has_claimable(tx: Transaction, worker_id: str) -> bool:
-    """Whether a claim by this worker would find something (or something that has expired)."""
-    return tx.row(_WAITED_FOR, worker_id=worker_id) is not None
-
-
-_IDLE = Statement(
-    select(worker.c.last_heartbeat, TIME).where(
-        worker.c.id == bindparam("worker_id"),
-        worker.c.state == literal("active"),
-        worker.c.identity == bindparam("identity"),
-        not_(exists(select(literal(1)).where(*_HAS_SOMETHING))),
-        IS_NO_REPEAT,
-    )
-)
-
-
-def idle_since(
-    tx: Transaction, *, worker_id: str, identity: str, repeat_of: str | None
-) -> int | None:
-    """When a worker for whom there is nothing at all was heard of last; None: look closer.
-
-    It is there and the caller's own, none of its jobs has anything, and this is no repeat.
-    """
-    row = tx.glance(_IDLE, worker_id=worker_id, identity=identity, repeat_of=repeat_of)
-    if row is None:
-        return None
-    tx.learn(row[1])
-    return int(row[0])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import BigInteger, and_, bindparam, case, exists, func, select
 
+from jobroom.store import bounds
 from jobroom.store.schema import task, worker, worker_job_link
 from jobroom.store.statement import Statement, literal
 
@@ -39,13 +41,14 @@ class Crew(NamedTuple):
 _held = task.alias("held")
 
 
-def _crew() -> Select[Any]:
+def _crew(*, bound: bool = False) -> Select[Any]:
     is_alive = and_(*ALIVE)
     is_busy = exists(
         select(literal(1))
         .where(
             _held.c.worker_id == BEATING.c.id,
             _held.c.status.in_([literal("claimed"), literal("running")]),
+            *((bounds.is_room_of_token(_held.c.room_id),) if bound else ()),
         )
         .correlate(BEATING)
     )
@@ -60,8 +63,10 @@ def _crew() -> Select[Any]:
 
 
 _CREW = Statement(_crew)
+_CREW_IN_ROOMS = Statement(partial(_crew, bound=True))
 
 
-def crew_of(tx: Transaction, job_seq: int, *, alive_after: int) -> Crew:
-    """Who serves a job."""
-    return Crew._make(tx.rows(_CREW, job_seq=job_seq, alive_after=alive_after)[0])
+def crew_of(tx: Transaction, job_seq: int, *, alive_after: int, rooms: str | None = None) -> Crew:
+    """Who serves a job; with ``rooms``, a JSON array, busy is who holds a task in one of them."""
+    statement = _CREW if rooms is None else _CREW_IN_ROOMS
+    return Crew._make(tx.rows(statement, job_seq=job_seq, alive_after=alive_after, rooms=rooms)[0])

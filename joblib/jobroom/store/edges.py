@@ -62,7 +62,7 @@ def lock(tx: Transaction) -> None:
     tx.lock(LOCK)
 
 
-def _is(column: ColumnElement[str], word: str) -> ColumnElement[bool]:
+def says(column: ColumnElement[str], word: str) -> ColumnElement[bool]:
     """That a column says so, spelled so that no index of PostgreSQL's has it.
 
     Its plans may be made while a table is empty, when one index is as good as another; and what
@@ -76,7 +76,7 @@ def _is(column: ColumnElement[str], word: str) -> ColumnElement[bool]:
 _ender = task.alias("ender")
 _HAS_ENDED = (_ender.c.id == KEY, _ender.c.completed_at.is_not(None))
 _has_completed = exists(
-    select(literal(1)).where(_ender.c.id == KEY, _is(_ender.c.status, "completed"))
+    select(literal(1)).where(_ender.c.id == KEY, says(_ender.c.status, "completed"))
 )
 _is_ok = and_(edge.c.dependency_id == KEY, _has_completed)
 _IS_MET = or_(
@@ -87,7 +87,7 @@ _IS_MET = or_(
 
 
 def _leads(reached: CTE, column: ColumnElement[str], word: str) -> ColumnElement[bool]:
-    """As ``_is``, of a row that was found by what is reached.
+    """As ``says``, of a row that was found by what is reached.
 
     Said of the row alone, SQLite would first read the whole table for a filter of its own making.
     """
@@ -106,13 +106,17 @@ def _down_from(
     if not singly:
         ends = (end.c.seq == way.c.dependent_seq, *task_is(end))
         return ordered_join(ordered_join(reached, way, and_(*leads_on)), end, and_(*ends)), end
-    ways = select(way).where(*leads_on).offset(literal(0)).lateral("ways")
-    ends = (end.c.seq == ways.c.dependent_seq, *task_is(end))
-    found = select(end).where(*ends).offset(literal(0)).lateral("ends")
+    ways = looked_up(way, *leads_on)
+    found = looked_up(end, end.c.seq == ways.c.dependent_seq, *task_is(end))
     return reached.join(ways, true()).join(found, true()), found
 
 
-def _among(column: ColumnElement[Any], found: Select[Any], *, singly: bool) -> ColumnElement[bool]:
+def looked_up(what: FromClause, *conditions: ColumnElement[bool]) -> FromClause:
+    """What is joined by these conditions, looked up for each row on its own, by PostgreSQL."""
+    return select(what).where(*conditions).offset(literal(0)).lateral()
+
+
+def among(column: ColumnElement[Any], found: Select[Any], *, singly: bool) -> ColumnElement[bool]:
     """That a value is among those found; ``singly``: each of them is looked up by the index."""
     if singly:
         return column == any_(func.array(found.scalar_subquery()))
@@ -140,15 +144,15 @@ def _settle(*, singly: bool) -> Update:
     return (
         update(edge)
         .where(
-            _is(edge.c.state, "waiting"),
-            _among(edge.c.dependency_id, select(ending.c.id), singly=singly),
+            says(edge.c.state, "waiting"),
+            among(edge.c.dependency_id, select(ending.c.id), singly=singly),
         )
         .values(state=case((_IS_MET, literal("met")), else_=literal("broken")))
     )
 
 
 _broken = edge.alias("broken")
-_FAILED_BY = (
+FAILED_BY = (
     # Of several always the same one; and not the first of the key, which is in no order of use.
     select(func.min(_broken.c.dependency_id.concat(literal(""))))
     .where(_broken.c.dependent_seq == task.c.seq, _broken.c.state == literal("broken"))
@@ -157,11 +161,11 @@ _FAILED_BY = (
 )
 _cause = task.alias("cause")
 _STATUS_OF_CAUSE = (
-    select(_cause.c.status).where(_cause.c.id == _FAILED_BY).correlate(task).scalar_subquery()
+    select(_cause.c.status).where(_cause.c.id == FAILED_BY).correlate(task).scalar_subquery()
 )
-_STORY = (
+STORY = (
     literal("dependency ")
-    .concat(_FAILED_BY)
+    .concat(FAILED_BY)
     .concat(
         case(
             (literal("cancelled") == _STATUS_OF_CAUSE, literal(" was cancelled")),
@@ -187,13 +191,13 @@ def _fail(*, singly: bool) -> Update:
     return (
         update(task)
         .where(
-            _is(task.c.status, "blocked"),
-            _among(task.c.seq, select(breaking.c.seq), singly=singly),
+            says(task.c.status, "blocked"),
+            among(task.c.seq, select(breaking.c.seq), singly=singly),
         )
         .values(
             status=literal("failed"),
-            failed_by=_FAILED_BY,
-            error=_STORY,
+            failed_by=FAILED_BY,
+            error=STORY,
             version=NEXT_VERSION,
             **ENDED,
         )
@@ -216,7 +220,7 @@ def _waiting(*, singly: bool) -> ColumnElement[bool]:
         lambda end: (_leads(fallen, end.c.status, "blocked"),),
         singly=singly,
     )
-    return _among(task.c.seq, select(end.c.seq).select_from(joined), singly=singly)
+    return among(task.c.seq, select(end.c.seq).select_from(joined), singly=singly)
 
 
 _open = edge.alias("open")
@@ -237,7 +241,7 @@ def _promote(*, singly: bool) -> Update:
     """Let go on what now waits for nothing any more."""
     return (
         update(task)
-        .where(_is(task.c.status, "blocked"), _waiting(singly=singly), IS_FREE)
+        .where(says(task.c.status, "blocked"), _waiting(singly=singly), IS_FREE)
         .values(status=literal("pending"), ready=IS_DUE_BY_NOW, version=NEXT_VERSION)
     )
 

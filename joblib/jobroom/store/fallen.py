@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import BigInteger, Text, and_, any_, bindparam, case, func, or_, select, true
+from sqlalchemy import BigInteger, and_, bindparam, case, or_, select, true
 
 from jobroom.domain.graph import Need
+from jobroom.store import edges
 from jobroom.store.schema import edge, task
 from jobroom.store.statement import Statement, literal
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from sqlalchemy import CTE, ColumnElement, FromClause, Select
 
     from jobroom.store.transaction import Transaction
-
-_KEY = bindparam("key", type_=Text)
 
 
 class Broken(NamedTuple):
@@ -46,14 +45,9 @@ class Cause(NamedTuple):
     status: str | None
 
 
-def says(column: ColumnElement[str], word: str) -> ColumnElement[bool]:
-    """That a column says so, as an expression that no index offers itself for."""
-    return column.concat(literal("")) == literal(word)
-
-
 def has_fallen(who: FromClause) -> ColumnElement[bool]:
     """It failed because of a dependency, without having been started."""
-    return and_(says(who.c.status, "failed"), who.c.failed_by.is_not(None))
+    return and_(edges.says(who.c.status, "failed"), who.c.failed_by.is_not(None))
 
 
 def _is_true(condition: ColumnElement[bool], walk: CTE) -> ColumnElement[bool]:
@@ -73,16 +67,16 @@ def _looked_up(what: FromClause, condition: ColumnElement[bool], *, singly: bool
 
     PostgreSQL would else join whole tables in each round of a recursive query.
     """
-    if not singly:
-        return what
-    return select(what).where(condition).offset(literal(0)).lateral()
+    return edges.looked_up(what, condition) if singly else what
 
 
 def _reached(*, singly: bool) -> CTE:
     """The task, and all that failed and has a broken edge from it, the whole way down."""
     root = task.alias("root")
     first = (
-        select(root.c.id, root.c.seq, _YES).where(root.c.id == _KEY).cte("reached", recursive=True)
+        select(root.c.id, root.c.seq, _YES)
+        .where(root.c.id == edges.KEY)
+        .cte("reached", recursive=True)
     )
     down, below = edge.alias("down"), task.alias("below")
     leads_on = down.c.dependency_id == first.c.id
@@ -102,12 +96,6 @@ def _reached(*, singly: bool) -> CTE:
     )
 
 
-def _among(column: ColumnElement[Any], found: Select[Any], *, singly: bool) -> ColumnElement[bool]:
-    if singly:
-        return column == any_(func.array(found.scalar_subquery()))
-    return column.in_(found)
-
-
 def _of_reached(build: Callable[..., Select[Any]], *, locking: bool) -> Statement:
     def singly() -> Select[Any]:
         found = build(singly=True)
@@ -122,10 +110,10 @@ def _broken(*, singly: bool) -> Select[Any]:
         select(edge.c.dependency_id, task.c.id, task.c.version, task.c.failed_by, task.c.job_seq)
         .select_from(task.join(edge, edge.c.dependent_seq == task.c.seq))
         .where(
-            _among(task.c.seq, select(reached.c.seq), singly=singly),
+            edges.among(task.c.seq, select(reached.c.seq), singly=singly),
             edge.c.state == literal("broken"),
             has_fallen(task),
-            task.c.id != _KEY,
+            task.c.id != edges.KEY,
         )
     )
 
@@ -145,12 +133,12 @@ def _freed(*, singly: bool) -> Select[Any]:
     reached = _reached(singly=singly)
     way = edge.alias("way")
     ends = select(way.c.dependent_seq).where(
-        _among(way.c.dependency_id, select(reached.c.id), singly=singly)
+        edges.among(way.c.dependency_id, select(reached.c.id), singly=singly)
     )
     return (
         select(edge.c.dependency_id, task.c.id, task.c.version)
         .select_from(task.join(edge, edge.c.dependent_seq == task.c.seq))
-        .where(_among(task.c.seq, ends, singly=singly), says(task.c.status, "pending"))
+        .where(edges.among(task.c.seq, ends, singly=singly), edges.says(task.c.status, "pending"))
     )
 
 
@@ -180,7 +168,7 @@ def list_needs(tx: Transaction, seq: int) -> list[tuple[Need, str]]:
 
 def _causes(*, singly: bool) -> Select[Any]:
     root, named = task.alias("root"), task.alias("named")
-    first = select(root.c.id, _YES).where(root.c.id == _KEY).cte("cause", recursive=True)
+    first = select(root.c.id, _YES).where(root.c.id == edges.KEY).cte("cause", recursive=True)
     above = task.alias("above")
     is_it = above.c.id == first.c.id
     found = _looked_up(above, is_it, singly=singly)

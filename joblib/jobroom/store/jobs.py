@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from jobroom.domain.records import Job
+from jobroom.store import bounds, chunks
 from jobroom.store.schema import job, job_schema, task, worker, worker_job_link
 from jobroom.store.statement import Statement, literal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jobroom.store.transaction import Transaction
 
 _COLUMNS = [c for c in job.c if c.name != "seq"]
@@ -132,22 +136,35 @@ _LINKED = Statement(
 )
 
 
-def linked_to(tx: Transaction, worker_id: str) -> list[int]:
-    """The numbers of the jobs that a worker serves."""
-    return [row[0] for row in tx.rows(_LINKED, worker_id=worker_id)]
-
-
-_WORKERS_OF = Statement(
-    select(worker.c.id, worker.c.last_heartbeat, worker.c.state)
-    .select_from(worker_job_link.join(worker, worker.c.id == worker_job_link.c.worker_id))
-    .where(worker_job_link.c.job_seq == bindparam("job_seq"))
-    .order_by(worker.c.id)
+_LINKED_IN_ROOMS = Statement(
+    select(worker_job_link.c.job_seq).where(*bounds.links_of_worker(worker_job_link, bound=True))
 )
 
 
-def workers_of(tx: Transaction, job_seq: int) -> list[tuple[str, int, str]]:
-    """The workers linked to a job: (id, last heartbeat, state), by id."""
-    return [(row[0], row[1], row[2]) for row in tx.rows(_WORKERS_OF, job_seq=job_seq)]
+def linked_to(tx: Transaction, worker_id: str, *, rooms: str | None = None) -> list[int]:
+    """The numbers of the jobs that a worker serves; of those of these rooms (a JSON array)."""
+    statement = _LINKED if rooms is None else _LINKED_IN_ROOMS
+    return [row[0] for row in tx.rows(statement, worker_id=worker_id, rooms=rooms)]
+
+
+@cache
+def _workers_of(count: int) -> Statement:
+    seqs = [bindparam(f"id_{n}", type_=job.c.seq.type) for n in range(count)]
+    return Statement(
+        select(worker_job_link.c.job_seq, worker.c.id, worker.c.last_heartbeat, worker.c.state)
+        .select_from(worker_job_link.join(worker, worker.c.id == worker_job_link.c.worker_id))
+        .where(worker_job_link.c.job_seq.in_(seqs))
+        .order_by(worker.c.id)
+    )
+
+
+def workers_of(tx: Transaction, job_seqs: Iterable[int]) -> dict[int, list[tuple[str, int, str]]]:
+    """The workers linked to each of these jobs: (id, last heartbeat, state), by id."""
+    found: dict[int, list[tuple[str, int, str]]] = {}
+    for count, named in chunks.of_ids(job_seqs):
+        for seq, *linked in tx.rows(_workers_of(count), **named):
+            found.setdefault(seq, []).append((linked[0], linked[1], linked[2]))
+    return found
 
 
 _SEEN = Statement(
@@ -239,12 +256,19 @@ def list_orphans(tx: Transaction, *, limit: int) -> list[int]:
     return [row[0] for row in tx.rows(_ORPHANS, limit=limit)]
 
 
-_SHOW = Statement(
+_shown = (
     update(job)
     .where(job.c.seq == bindparam("key"), job.c.hidden == literal(1))
     .values(hidden=literal(0), version=job.c.version + literal(1))
-    .returning(*job.c)
 )
+_SHOW = Statement(_shown.returning(*job.c))
+_SHOW_TOO = Statement(_shown)
+
+
+def show_too(tx: Transaction, seqs: Iterable[int]) -> None:
+    """As ``show``, along with other statements."""
+    for seq in seqs:
+        tx.later(_SHOW_TOO, key=seq)
 
 
 def show(tx: Transaction, seq: int) -> Job | None:

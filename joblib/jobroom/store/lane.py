@@ -13,12 +13,14 @@ alone, and the price is paid only where there is a fault.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jobroom.errors import JobroomError, StoreUnavailable
+from jobroom.store import patience
 from jobroom.store.courier import Courier
 from jobroom.store.transaction import Transaction
 
@@ -72,6 +74,7 @@ class Work:
         "parked",
         "result",
         "since",
+        "until",
         "use_case",
         "wish",
     )
@@ -96,6 +99,8 @@ class Work:
         self.mark = 0
         """What had been offered to those who wait when the request was begun."""
         self.since = time.monotonic()
+        self.until = patience.ENDS_AT.get()
+        """When whoever asked must know what became of it."""
 
     def outcome(self) -> Any:
         """The result, or the error raised."""
@@ -379,7 +384,8 @@ class Lane:
 
     def _deadline(self, works: list[Work]) -> float:
         since = min((work.since for work in works), default=0.0)
-        return since + self._settings.database_busy_seconds
+        until = min((work.until for work in works), default=math.inf)
+        return min(since + self._settings.database_busy_seconds, until)
 
     def _undo(self, group: _Group, error: Exception) -> list[Work]:
         """Roll back, and answer: an error to all, or each by a transaction of its own."""

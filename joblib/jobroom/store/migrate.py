@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from sqlalchemy import Column, MetaData, PrimaryKeyConstraint, String, Table
 
 from jobroom.errors import ConfigurationError
-from jobroom.store import schema, state
+from jobroom.store import patience, schema, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,7 +161,7 @@ def _write(database: Database, work: Callable[[Connection], T]) -> T:
     """Do this in a transaction of its own; again, for a while, if another process is in the way."""
     from sqlalchemy.exc import DBAPIError
 
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + patience.left(PATIENCE_SECONDS)
     while True:
         engine = database.engine()
         try:

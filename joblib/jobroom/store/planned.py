@@ -20,7 +20,7 @@ from jobroom.store.views import VIEW, view
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import ColumnElement, Insert
+    from sqlalchemy import ColumnElement, Insert, Select
 
     from jobroom.domain.graph import Need
     from jobroom.domain.records import TaskView
@@ -46,20 +46,30 @@ _HOLDER = (
 )
 
 
-@cache
-def _find(count: int) -> Statement:
-    found = select(task.c.id, task.c.status, task.c.room_id, task.c.created_by_id, _HOLDER).where(
+def _named(count: int) -> Select[Any]:
+    return select(task.c.id, task.c.status, task.c.room_id, task.c.created_by_id, _HOLDER).where(
         chunks.named(count)
     )
+
+
+@cache
+def _find(count: int) -> Statement:
+    found = _named(count)
     # Whoever ends one of them waits until the edges to it are there, and settles them then.
     return Statement(found, postgresql=found.order_by(task.c.seq).with_for_update(of=task))
 
 
-def find(tx: Transaction, ids: Iterable[str]) -> dict[str, Dependency]:
-    """Those of the tasks that there are, by their ids; none of them ends meanwhile."""
+@cache
+def _look_at(count: int) -> Statement:
+    return Statement(_named(count))
+
+
+def find(tx: Transaction, ids: Iterable[str], *, locking: bool = True) -> dict[str, Dependency]:
+    """Those of the tasks that there are, by their ids; ``locking``: none of them ends meanwhile."""
+    statement = _find if locking else _look_at
     found: dict[str, Dependency] = {}
     for count, named in chunks.of_ids(ids):
-        found.update((row[0], Dependency._make(row)) for row in tx.rows(_find(count), **named))
+        found.update((row[0], Dependency._make(row)) for row in tx.rows(statement(count), **named))
     return found
 
 
@@ -86,7 +96,6 @@ _GIVEN = (
 )
 _now = bindparam("now", type_=BigInteger)
 _has_ended = bindparam("status", type_=task.c.status.type) == literal("failed")
-_room_id = bindparam("room_id", type_=task.c.room_id.type)
 _expires_at = bindparam("expires_at", type_=BigInteger)
 _kept_until = _now + bindparam("kept_for", type_=BigInteger)
 

@@ -16,6 +16,7 @@ try:
     import psycopg
 
     from jobroom.store import postgres_login, postgres_pool, postgres_waking
+    from jobroom.store.postgres_line import Connection
     from jobroom.store.postgres_session import OUTDATED, PerhapsKeptError, PostgresSession
 except ImportError as error:
     message = 'A PostgreSQL store needs its driver; install it: pip install "jobroom[postgres]".'
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from jobroom.store import foreign
 
 OLDEST_SERVER = 16  # the first with IS JSON
+UPGRADE_SECONDS = 365 * 86_400.0
+"""A statement of an upgrade takes as long as it takes."""
 _URL = postgres_login.URL
 
 SPELLING = Spelling(
@@ -170,10 +173,13 @@ class Postgres:
         try:
             # Prepared statements are lost behind a pooler.
             connection = self._login.reach(
-                lambda told: psycopg.connect(**told, prepare_threshold=None)
+                lambda told: Connection.connect(
+                    **postgres_pool.hurried(told), prepare_threshold=None
+                )
             )
         except psycopg.Error as error:
             raise self.refusal(error) from error
+        connection.patience = UPGRADE_SECONDS
         what = _is_unfit(connection.info)
         if what is not None:
             connection.close()

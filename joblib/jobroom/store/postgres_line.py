@@ -20,6 +20,7 @@ from psycopg import pq
 from psycopg.adapt import Loader, Transformer
 from psycopg.waiting import Ready, Wait
 
+from jobroom.store import patience
 from jobroom.store.session import Answer
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 25.0
 """After the server's own limit: then it, or the network, has stopped without a word."""
+CANCELLING_SECONDS = patience.SPARE_SECONDS / 2
+"""For asking the server to end a statement, and as long for hearing what became of it."""
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -43,15 +46,28 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """Wait for what the server answers, not for ever."""
         if timeout is not None:
             return super().wait(gen, interval, timeout)
-        started, patience = time.monotonic(), self.patience or ANSWER_SECONDS
+        longest = self.patience or ANSWER_SECONDS
+        seconds = patience.left(longest, spare=patience.SPARE_SECONDS)
+        started = time.monotonic()
         try:
-            return super().wait(gen, interval, patience)
+            return super().wait(gen, interval, seconds)
         except psycopg.OperationalError as error:
-            if time.monotonic() - started < patience:
+            if time.monotonic() - started < seconds:
                 raise
+            if seconds < longest:
+                with contextlib.suppress(psycopg.OperationalError):
+                    return self._cut_short(gen, interval)
             self.close()
-            message = f"the server has not answered for {patience:g} seconds"
+            message = f"the server has not answered for {seconds:.3g} seconds"
             raise psycopg.OperationalError(message) from error
+
+    def _cut_short(self, gen: PQGen[Any], interval: float) -> Any:
+        """Have the server end what it is at; what it then answers tells whether it has been done.
+
+        It would go on for whoever is there no more, and nobody could say with what end.
+        """
+        self.cancel_safe(timeout=CANCELLING_SECONDS)
+        return super().wait(gen, interval, CANCELLING_SECONDS)
 
 
 class Line:
@@ -163,7 +179,8 @@ def _read(server: pq.abc.PGconn) -> PQGen[list[pq.abc.PGresult]]:
     while True:
         unsent = server.flush()
         ready = yield Wait.RW if unsent else Wait.R
-        if ready & Ready.R:
+        # Nothing is said to be ready where it is waited for anew (``Connection.wait``).
+        if not ready or ready & Ready.R:
             # Where that fails, why may stand in what came before.
             with contextlib.suppress(psycopg.OperationalError):
                 server.consume_input()

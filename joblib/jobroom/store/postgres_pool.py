@@ -7,12 +7,15 @@ only by a round trip, or by failing.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from jobroom.store import patience
 from jobroom.store.postgres_line import ANSWER_SECONDS, Connection, Line
+from jobroom.store.postgres_login import CONNECT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,13 +59,21 @@ class TakenError(Exception):
 def connect(parameters: Mapping[str, Any]) -> Line:
     """A connection that is ready for use: one round trip after the server's own greeting."""
     # Those that are prepared the line itself prepares.
-    connection = Connection.connect(**parameters, autocommit=True, prepare_threshold=None)
+    connection = Connection.connect(**hurried(parameters), autocommit=True, prepare_threshold=None)
     try:
         is_pooled = _make_ready(connection)
     except BaseException:
         connection.close()
         raise
     return Line(connection, is_pooled=is_pooled, parameters=parameters)
+
+
+def hurried(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same, or with the seconds that are left; fewer than two psycopg does not take."""
+    seconds = patience.left(math.inf)
+    if seconds == math.inf:
+        return parameters
+    return {**parameters, "connect_timeout": max(1, int(min(seconds, CONNECT_SECONDS)))}
 
 
 def _make_ready(connection: Connection) -> bool:
@@ -90,8 +101,9 @@ class Pool:
 
     def take(self) -> Line:
         """A connection of one's own; raises psycopg's error where there is none to be had."""
-        if not self._slots.acquire(timeout=self._seconds):
-            raise TakenError(f"no connection became free in {self._seconds:g} seconds")
+        seconds = patience.left(self._seconds)
+        if not self._slots.acquire(timeout=seconds):
+            raise TakenError(f"no connection became free in {seconds:.3g} seconds")
         try:
             line = self._kept(self._login.parameters()) or self._login.reach(connect)
         except BaseException:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Integer, bindparam, case, cast, exists, func, select
+from sqlalchemy import Integer, case, cast, exists, func, select
 
-from jobroom.store import line
+from jobroom.store import bounds, line
 from jobroom.store.schema import task, worker_job_link
 from jobroom.store.statement import literal
 from jobroom.store.views import IS_NO_REPEAT, IS_THERE
@@ -37,17 +37,19 @@ _is_due = exists(
 )
 
 
-def _best(rank: ColumnElement[str]) -> ColumnElement[int]:
+def best(*, bound: bool, unless_due: bool) -> ColumnElement[int]:
+    """The number of the best task; NULL where there is none.
+
+    ``bound``: of the jobs of the token's rooms. ``unless_due``: none as well where something has
+    just become due.
+    """
+    rank = case((_is_due, literal(_NONE)), else_=_first_rank) if unless_due else _first_rank
     return (
         select(cast(func.substr(func.min(rank), literal(_DIGITS + 1)), Integer))
-        .where(worker_job_link.c.worker_id == bindparam("worker_id"))
+        .where(*bounds.links_of_worker(worker_job_link, bound=bound))
         .scalar_subquery()
     )
 
 
-BEST = _best(_first_rank)
-"""The number of the best task; NULL where there is none."""
-BEST_UNLESS_DUE = _best(case((_is_due, literal(_NONE)), else_=_first_rank))
-"""As ``BEST``, and none where something has just become due."""
 PLAIN = (IS_THERE, IS_NO_REPEAT)
-"""As ``claims.PLAIN``, beside ``BEST_UNLESS_DUE``."""
+"""What ``claims`` calls plain, beside ``best`` with ``unless_due``."""

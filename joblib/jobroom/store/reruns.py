@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BigInteger, Text, bindparam, case, func, or_, select, update
+from sqlalchemy import BigInteger, Text, bindparam, case, or_, select, update
 
-from jobroom.store import chunks, fallen
-from jobroom.store.schema import edge, job, task
+from jobroom.store import chunks, edges, fallen
+from jobroom.store.schema import edge, task
 from jobroom.store.statement import Statement, literal
 from jobroom.store.views import NEXT_VERSION, NULL, VIEW, changed
 
@@ -132,7 +132,7 @@ def block_again(tx: Transaction, ids: Iterable[str]) -> None:
 def _hold_back(count: int) -> Statement:
     return Statement(
         update(task)
-        .where(chunks.named(count), fallen.says(task.c.status, "pending"))
+        .where(chunks.named(count), edges.says(task.c.status, "pending"))
         .values(status=literal("blocked"), version=NEXT_VERSION)
     )
 
@@ -143,35 +143,14 @@ def hold_back(tx: Transaction, ids: Iterable[str]) -> None:
         tx.later(_hold_back(count), **named)
 
 
-_other = edge.alias("other")
-_NEXT_CAUSE = (
-    select(func.min(_other.c.dependency_id))
-    .where(_other.c.dependent_seq == task.c.seq, _other.c.state == literal("broken"))
-    .correlate(task)
-    .scalar_subquery()
-)
-_of_cause = task.alias("of_cause")
-_STATUS_OF_CAUSE = (
-    select(_of_cause.c.status)
-    .where(_of_cause.c.id == _NEXT_CAUSE)
-    .correlate(task)
-    .scalar_subquery()
-)
-
-
 @cache
 def _blame_others(count: int) -> Statement:
-    story = case(
-        (literal("cancelled") == _STATUS_OF_CAUSE, literal(" was cancelled")),
-        (literal("completed") == _STATUS_OF_CAUSE, literal(" completed, and was to fail")),
-        else_=literal(" failed"),
-    )
     return Statement(
         update(task)
         .where(chunks.named(count), fallen.has_fallen(task))
         .values(
-            failed_by=_NEXT_CAUSE,
-            error=literal("dependency ") + _NEXT_CAUSE + story,
+            failed_by=edges.FAILED_BY,
+            error=edges.STORY,
             version=NEXT_VERSION,
         )
     )
@@ -181,16 +160,3 @@ def blame_others(tx: Transaction, ids: Iterable[str]) -> None:
     """These stay failed, because of a dependency that does not run again: name that one."""
     for count, named in chunks.of_ids(ids):
         tx.later(_blame_others(count), **named)
-
-
-_SHOW_JOB = Statement(
-    update(job)
-    .where(job.c.seq == bindparam("key"), job.c.hidden == literal(1))
-    .values(hidden=literal(0), version=job.c.version + literal(1))
-)
-
-
-def show_jobs(tx: Transaction, seqs: Iterable[int]) -> None:
-    """A job with a task that waits is listed, as after a submission."""
-    for seq in seqs:
-        tx.later(_SHOW_JOB, key=seq)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, union_all, update
 
+from jobroom.domain import damage
 from jobroom.domain.records import Schedule
 from jobroom.store.schema import job, schedule
 from jobroom.store.statement import Statement, literal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from jobroom.store.transaction import Row, Transaction
@@ -30,6 +32,8 @@ _SAID = (
     "last_error",
 )
 """What a later request may change."""
+
+READ_AT_ONCE = 1000
 
 
 class Found(NamedTuple):
@@ -129,16 +133,21 @@ def remove(tx: Transaction, seq: int) -> bool:
     return tx.change(_REMOVE, key=seq) > 0
 
 
-DUE = Statement(
-    select(*schedule.c)
-    .where(schedule.c.next_at <= bindparam("now"), schedule.c.paused == literal(0))
-    .order_by(schedule.c.next_at)
-    .limit(bindparam("limit"))
+# What is no time, as another hand may write it, is greater than any: nobody would come to it.
+_DUE = union_all(
+    *(
+        select(*schedule.c).where(is_due, schedule.c.paused == literal(0))
+        for is_due in (
+            schedule.c.next_at <= bindparam("now"),
+            schedule.c.next_at > literal(damage.LATEST),
+        )
+    )
 )
+DUE = Statement(_DUE.order_by(_DUE.selected_columns.next_at).limit(bindparam("limit")))
 
 
 def list_due(tx: Transaction, *, limit: int) -> list[Schedule]:
-    """Schedules whose time has come, the longest due first."""
+    """Schedules whose time has come, the longest due first; then those whose time is none."""
     return [Schedule._make(row) for row in tx.rows(DUE, limit=limit)]
 
 
@@ -175,6 +184,22 @@ def advance(tx: Transaction, seen: Schedule, after: Schedule) -> bool:
         last_error=after.last_error,
     )
     return written > 0
+
+
+ALL = Statement(
+    select(*schedule.c)
+    .where(schedule.c.seq > bindparam("after"))
+    .order_by(schedule.c.seq)
+    .limit(bindparam("limit"))
+)
+
+
+def list_all(tx: Transaction, *, limit: int) -> Iterator[Schedule]:
+    """Schedules one after the other as they were made, at most so many; they are read by parts."""
+    after, left = -1, limit
+    while rows := tx.rows(ALL, after=after, limit=min(left, READ_AT_ONCE)):
+        yield from map(Schedule._make, rows)
+        after, left = rows[-1][0], left - len(rows)
 
 
 AHEAD = Statement(

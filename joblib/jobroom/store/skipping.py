@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, exists, func, not_, select, true, union_all
 
-from jobroom.store import line
+from jobroom.store import bounds, line
 from jobroom.store.schema import task, worker_job_link
 from jobroom.store.statement import literal
 from jobroom.store.views import IS_NO_REPEAT, IS_THERE
@@ -26,8 +26,10 @@ def _next_ones(one: NamedFromClause[Any], job_seq: ColumnElement[int], most: int
     return found.limit(literal(most))
 
 
-def free(*guards: ColumnElement[bool]) -> ScalarSelect[int]:
+def free(*, bound: bool, plain: bool) -> ScalarSelect[int]:
     """The best task of the worker's jobs that nobody else holds at this moment, locked.
+
+    ``bound``: of the jobs of the token's rooms. ``plain``: none where a guard of that fails.
 
     Nothing is locked but what is taken: whoever passed over it would break the order. So the
     first of each job are looked at without a lock, and the best one is locked. Only where another
@@ -39,7 +41,10 @@ def free(*guards: ColumnElement[bool]) -> ScalarSelect[int]:
         select(worker_job_link.c.job_seq, first.c.seq, first.c.priority)
         .select_from(worker_job_link.join(first, true()))
         # Where a guard fails there are no heads, and nothing is locked.
-        .where(worker_job_link.c.worker_id == bindparam("worker_id"), *guards)
+        .where(
+            *bounds.links_of_worker(worker_job_link, bound=bound),
+            *(_plain(bound=bound) if plain else ()),
+        )
         .order_by(first.c.priority.desc(), first.c.seq)
         .limit(literal(_NEAR))
         .cte("heads")
@@ -95,18 +100,20 @@ _any_due = (
     .limit(literal(1))  # or the planner may read through all that is delayed
     .lateral("any_due")
 )
-PLAIN = (
-    IS_THERE,
-    not_(
-        exists(
-            select(literal(1))
-            .select_from(_joined.join(_any_due, true()))
-            .where(_joined.c.worker_id == bindparam("worker_id"))
-        )
-    ),
-    IS_NO_REPEAT,
-)
-"""As ``claims.PLAIN``; the links have a name of their own, or it would be of one job at a time."""
+
+
+def _plain(*, bound: bool) -> tuple[ColumnElement[bool], ...]:
+    """What ``claims`` calls plain.
+
+    The links have a name of their own, or it would be of one job at a time.
+    """
+    is_due = exists(
+        select(literal(1))
+        .select_from(_joined.join(_any_due, true()))
+        .where(*bounds.links_of_worker(_joined, bound=bound))
+    )
+    return IS_THERE, not_(is_due), IS_NO_REPEAT
+
 
 _late = task.alias("late")
 _late_of_job = (
@@ -115,10 +122,13 @@ _late_of_job = (
     .limit(bindparam("limit"))
     .lateral("late_of_job")
 )
-DUE_OF_WORKER = (
-    select(_late_of_job.c.seq)
-    .select_from(worker_job_link.join(_late_of_job, true()))
-    .where(worker_job_link.c.worker_id == bindparam("worker_id"))
-    .limit(bindparam("limit"))
-)
-"""What has become due in the worker's jobs, looked up job by job: a join would read it all."""
+
+
+def due_of_worker(*, bound: bool) -> Select[Any]:
+    """What has become due in the worker's jobs, looked up job by job: a join would read it all."""
+    return (
+        select(_late_of_job.c.seq)
+        .select_from(worker_job_link.join(_late_of_job, true()))
+        .where(*bounds.links_of_worker(worker_job_link, bound=bound))
+        .limit(bindparam("limit"))
+    )

@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from jobroom.errors import ConfigurationError
-from jobroom.store import foreign
+from jobroom.store import foreign, patience
 from jobroom.store.statement import Spelling
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ CHECK = (
 )
 """What to look at where a database cannot be written."""
 _ANOTHER = "name another file by ZNDRAW_JOBLIB_DATABASE_URL"
+_BUSY_AT_UPGRADE_SECONDS = 30.0
 _LOG_KEPT_BYTES = 16 * 1024 * 1024
 
 _FileId: TypeAlias = "tuple[int, int] | None"
@@ -115,7 +116,7 @@ class SQLiteFile:
     def _connect(self, *, read_only: bool) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.path,
-            timeout=self._BUSY_AT_OPEN_SECONDS,
+            timeout=patience.left(self._BUSY_AT_OPEN_SECONDS),
             isolation_level=None,
             check_same_thread=False,
             cached_statements=512,
@@ -208,7 +209,7 @@ class SQLiteFile:
         """Run one query outside of everything; waits for a migration by another process."""
         connection = self.connect(read_only=True)
         try:
-            connection.execute("PRAGMA busy_timeout = 30000")
+            _bear_busy(connection)
             return connection.execute(text).fetchall()
         except sqlite3.Error as error:
             raise self.refusal(error) from error
@@ -222,7 +223,7 @@ class SQLiteFile:
 
         def connect() -> sqlite3.Connection:
             connection = self.connect(read_only=False)
-            connection.execute("PRAGMA busy_timeout = 30000")
+            _bear_busy(connection)
             return connection
 
         engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
@@ -264,6 +265,12 @@ def sqlite_path(database_url: str) -> Path:
         )
         raise ConfigurationError(message)
     return Path(str(url.database)).absolute()
+
+
+def _bear_busy(connection: sqlite3.Connection) -> None:
+    """Have SQLite wait for a migration by another process, which no lane does here."""
+    milliseconds = int(patience.left(_BUSY_AT_UPGRADE_SECONDS) * 1000)
+    connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
 
 
 def _text_or_bytes(stored: bytes) -> str | bytes:

@@ -7,7 +7,7 @@ never begins before the log ends.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import (
@@ -26,14 +26,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from jobroom.domain.records import Logged, TaskView
-from jobroom.store import edges, reports, workers
+from jobroom.store import chunks, edges, reports, workers
 from jobroom.store.functions import byte_length
 from jobroom.store.schema import task, task_log, worker
 from jobroom.store.statement import Statement, literal
 from jobroom.store.views import HELD, HOLDER_HEARD, NULL, TIME, VIEW, noted, view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Select
     from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
@@ -274,6 +274,19 @@ def append(
 
 WANTED = func.coalesce(bindparam("wanted", type_=Integer), task.c.attempt)
 _REACH = Statement(select(end_of(WANTED)).where(task.c.id == _KEY))
+
+
+@cache
+def _ends(count: int) -> Statement:
+    end = end_of(task.c.attempt)
+    found = select(task.c.id, task.c.version, task.c.attempt, end).where(chunks.named(count))
+    return Statement(found)
+
+
+def ends(tx: Transaction, ids: Iterable[str]) -> Iterator[Logged]:
+    """How far the newest attempt's log reaches, of each of these tasks that exists."""
+    for count, named in chunks.of_ids(ids):
+        yield from map(Logged._make, tx.rows(_ends(count), **named))
 
 
 def reach(tx: Transaction, task_id: str, *, attempt: int) -> int:

@@ -24,7 +24,7 @@ class Transaction:
     ``store.remote.RemoteTransaction`` is the one of a store across a network.
 
     ``changed`` collects the tasks that this transaction wrote, for those who wait for one;
-    ``claimable`` the jobs that got something to claim, or ``joined`` a worker: (worker, job).
+    ``claimable`` the jobs that got something to claim, or ``joined`` a worker: (worker, job, room).
     ``dirty`` counts rows written, so that a lane knows whether a refusal left anything behind.
 
     For those who count: ``submitted`` new tasks, ``granted`` to a claim, claims left ``unserved``,
@@ -71,7 +71,7 @@ class Transaction:
         self.settings = settings
         self.changed: list[Task | Change | Logged] = []
         self.claimable: dict[int, None] = {}
-        self.joined: list[tuple[str, int]] = []
+        self.joined: list[tuple[str, int, str]] = []
         self.dirty = 0
         self.submitted = 0
         self.granted: tuple[Task, ...] = ()  # most have none, and a list costs more

@@ -128,6 +128,7 @@ class RetryPlan(Answer):
     """The tasks that a retry would put back to work."""
 
     tasks: list[str] = Field(description="Ids, the named task first.")
+    hidden: int = Field(description="How many more there are that this token may not see.")
 
 
 class RetryBody(RootModel[Any]):

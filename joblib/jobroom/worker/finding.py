@@ -20,7 +20,7 @@ from jobroom.client.extension import Extension
 from jobroom.client.options import Registration
 from jobroom.domain.names import GLOBAL_ROOM
 from jobroom.errors import ConfigurationError
-from jobroom.worker import functions
+from jobroom.worker import functions, signatures
 from jobroom.worker.functions import Isolation
 
 WHAT_TO_WRITE = (
@@ -133,8 +133,9 @@ def _is_job_class(value: Any) -> bool:
 def _registration_of_class(cls: type[BaseModel], room: str | None, source: str) -> Registration:
     isolate: Isolation | None = None if "isolate" in cls.model_fields else _isolate_of(cls)
     memory_mb = None if "memory_mb" in cls.model_fields else getattr(cls, "memory_mb", None)
-    functions.check_yields_nothing(f"The class {cls.__qualname__}", cls.__dict__.get("run"))
-    functions.check_isolation(f"The class {cls.__qualname__}", isolate, memory_mb)
+    whose = f"The class {cls.__qualname__}"
+    signatures.check_yields_nothing(cls.__dict__.get("run"), whose=whose)
+    functions.check_isolation(whose, isolate, memory_mb)
     place = room or GLOBAL_ROOM
     job_options.check_room(place)
     plain = job_options.registration_of(cls, place, {})

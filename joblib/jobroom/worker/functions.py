@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeVar, Unpack, cast, get_args, get_type_hints, overload
+from typing import Any, ClassVar, Literal, TypeVar, Unpack, cast, get_args, overload
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
-from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 
 from jobroom.client import options as job_options
@@ -20,6 +19,7 @@ from jobroom.client.options import JobOptions, Registration
 from jobroom.client.submission import JOB_MARK
 from jobroom.domain import names
 from jobroom.domain.names import GLOBAL_ROOM
+from jobroom.worker import signatures
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,20 +104,21 @@ def job(
 
     The payload is checked against the parameters with their defaults and ``Annotated`` limits;
     what is returned becomes the result by the return annotation. An ``async`` function runs in
-    an event loop of its own. Raises ``TypeError`` for a signature that no payload can fill, and
+    an event loop of its own. A bound method, a partial or a callable object comes back as a
+    function that calls it. Raises ``TypeError`` for a signature that no payload can fill, and
     ``ValueError`` for an ``isolate`` or a ``memory_mb`` that nobody could keep.
     """
     job_options.check_options(options)
     if room is not None:
         job_options.check_room(room)
     check_isolation("@jobroom.job", isolate, memory_mb)
-    around = sys._getframe(1).f_locals  # noqa: SLF001  # annotations may name what is local there
+    caller = signatures.Caller.of(sys._getframe(1))  # noqa: SLF001  # annotations may name its locals
 
-    def decorate(function: F) -> F:
-        model = _model_of(function, name or function.__name__, str(category), around)
-        made = JobFunction(function, model, room, options, isolate, memory_mb)
-        setattr(function, JOB_MARK, made)
-        return function
+    def decorate(thing: F) -> F:
+        function = signatures.function_of(thing, caller)
+        model = _model_of(function, name or function.__name__, str(category), caller.names)
+        setattr(function, JOB_MARK, JobFunction(function, model, room, options, isolate, memory_mb))
+        return cast("F", function)
 
     return decorate if function is None else decorate(function)
 
@@ -148,14 +149,6 @@ def check_isolation(whose: str, isolate: object, memory_mb: object) -> None:
         )
 
 
-def check_yields_nothing(whose: str, function: Any) -> None:
-    """Raise ``TypeError`` for a generator function: what it returns is no result yet."""
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(
-            f"{whose} cannot be a job: it yields; return one result instead, a list for example."
-        )
-
-
 def registration_of(
     made: JobFunction, room: str | None = None, *, source: str | None = None
 ) -> Registration:
@@ -171,76 +164,72 @@ def _model_of(
 ) -> type[BaseModel]:
     names.check_category(category, (category,))  # which are allowed, the server knows
     names.check_name(name)
-    check_yields_nothing(_named(function), function)
-    hints = _hints_of(function, around)
-    parameters = inspect.signature(function).parameters.values()
-    fields = dict(_field_of(function, one, hints) for one in parameters)
-    try:
-        model = create_model(name, __base__=_Payload, __module__=function.__module__, **fields)
-        model.model_json_schema()
-        returned = hints.get("return")
-        # Of anything at all, pydantic would make JSON silently: sets into lists, nan into null.
-        result = None if returned in (None, Any, object) else TypeAdapter(returned)
-    except PydanticUserError as refused:
-        why = str(refused).partition("\n")[0].rstrip(".")
-        raise TypeError(f"{_named(function)} cannot be a job: {why}.") from None
+    hints = signatures.hints_of(function, around)
+    parameters = inspect.signature(function).parameters
+    for one in parameters.values():
+        signatures.check_parameter(function, one, hints)
+    model = _made(function, name, parameters.values(), hints)
+    fields = model.model_fields.items()
+    signatures.check_fields(function, {n if n in parameters else f.alias: f for n, f in fields})
     model.__doc__ = inspect.getdoc(function)
     for attribute, value in (
         ("category", category),
         ("job_function", staticmethod(function)),
-        ("job_result", result),
+        ("job_result", _adapter_of(function, hints.get("return"))),
     ):
         setattr(model, attribute, value)
     return model
 
 
-def _hints_of(function: Callable[..., Any], around: Mapping[str, Any]) -> dict[str, Any]:
+def _made(
+    function: Callable[..., Any],
+    name: str,
+    parameters: Collection[inspect.Parameter],
+    hints: Mapping[str, Any],
+) -> type[BaseModel]:
     try:
-        return get_type_hints(function, localns=dict(around), include_extras=True)
-    except NameError as unknown:
-        raise TypeError(
-            f"{_named(function)} cannot be a job: its annotation {unknown.name!r} is not defined"
-            " where the function is; import it there, outside of TYPE_CHECKING."
-        ) from None
+        fields = _fields_of(parameters, hints)
+        model = create_model(name, __base__=_Payload, __module__=function.__module__, **fields)
+        model.model_json_schema()
+    except Exception as raised:  # noqa: BLE001  # pydantic asks the types, and a user's may raise
+        if len(parameters) > 1:
+            for one in parameters:
+                _made(function, name, (one,), hints)  # which is it?
+        at = " and ".join(f"parameter {one.name!r}" for one in parameters)
+        signatures.refuse(function, signatures.first_words(raised), at=at)
+    return model
 
 
-def _field_of(
-    function: Callable[..., Any], parameter: inspect.Parameter, hints: Mapping[str, Any]
-) -> tuple[str, Any]:
-    if why := _refusal(parameter, hints):
-        raise TypeError(f"{_named(function)} cannot be a job: its parameter {why}")
-    name, default = parameter.name, parameter.default
-    given = ... if default is parameter.empty else default
-    if not (name.startswith("_") or hasattr(_Payload, name) or name == "category"):
-        return name, (hints[name], given)
-    # The model has a use of its own for that name.
-    hidden = f"p_{name.strip('_')}_of_payload"
-    field = FieldInfo.from_annotated_attribute(hints[name], given)
-    field.alias = field.validation_alias = field.serialization_alias = name
-    return hidden, (hints[name], field)
+def _adapter_of(function: Callable[..., Any], returned: Any) -> TypeAdapter[Any] | None:
+    # Of anything at all, pydantic would make JSON silently: sets into lists, nan into null.
+    if returned in (None, Any, object):
+        return None
+    try:
+        return TypeAdapter(returned)
+    except Exception as raised:  # noqa: BLE001  # as above
+        signatures.refuse(function, signatures.first_words(raised), at="what it returns")
 
 
-def _refusal(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str | None:
-    """Say what is wrong with a parameter, naming it; None if nothing is."""
-    kind, name = parameter.kind, parameter.name
-    if kind is parameter.VAR_POSITIONAL:
-        return f"*{name} takes any number of values; a payload has named ones, so write a list."
-    if kind is parameter.VAR_KEYWORD:
-        return f"**{name} takes any names; a payload has known ones, so write a dict."
-    if kind is parameter.POSITIONAL_ONLY:
-        return f"{name!r} is positional-only, and a payload gives it by name; remove the '/'."
-    if name not in hints:
-        return f"{name!r} has no annotation; write its type, as in  {name}: float"
-    if isinstance(parameter.default, FieldInfo):
-        return (
-            f"{name!r} has Field(...) for a default, which a plain call would be given; write"
-            f"  {name}: Annotated[..., Field(...)] = ...  instead."
-        )
-    return None
-
-
-def _named(function: Callable[..., Any]) -> str:
-    return f"The function {getattr(function, '__qualname__', repr(function))}"
+def _fields_of(
+    parameters: Collection[inspect.Parameter], hints: Mapping[str, Any]
+) -> dict[str, Any]:
+    taken = {one.name for one in parameters}
+    fields: dict[str, Any] = {}
+    for one in parameters:
+        name = one.name
+        given = ... if one.default is one.empty else one.default
+        if not (name.startswith("_") or hasattr(_Payload, name) or name == "category"):
+            fields[name] = (hints[name], given)
+            continue
+        # The model has a use of its own for that name.
+        hidden = f"p_{name.strip('_')}_of_payload"
+        while hidden in taken:
+            hidden += "_"
+        taken.add(hidden)
+        field = FieldInfo.from_annotated_attribute(hints[name], given)
+        field.alias = field.validation_alias = field.serialization_alias = name
+        fields[hidden] = (hints[name], field)
+    return fields
 
 
 def _options_of(made: JobFunction) -> JobOptions:

@@ -98,11 +98,13 @@ def fault_in(paths: Iterable[Path]) -> str | None:
     """Say what is wrong with the first file that does not parse; None if all do."""
     for path in sorted(paths):
         try:
-            compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+            if path.is_file():  # a pipe would be waited for
+                compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
         except SyntaxError as fault:
-            return f"{path.name}:{fault.lineno}: {fault.msg}"
-        except ValueError as fault:
-            return f"{path.name}: {fault}"
+            place = path.name if fault.lineno is None else f"{path.name}:{fault.lineno}"
+            return f"{place}: {fault.msg}"
+        except (ValueError, MemoryError, RecursionError) as fault:
+            return f"{path.name}: {str(fault) or 'it is nested too deeply'}"
         except OSError:  # gone, or not ours to read
             continue
     return None

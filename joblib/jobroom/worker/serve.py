@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from jobroom.client.options import Registration
 from jobroom.client.task import ClaimedTask
@@ -37,8 +36,9 @@ class Runners:
         """What runs tasks in processes of their own."""
         if self._processes is None:
             # Not imported by who needs no processes: it is not everywhere that there are any.
-            isolation = import_module("jobroom.worker.isolation")
-            self._processes = cast("Runner", isolation.ProcessRunner(self._worker.jobs))
+            from jobroom.worker.isolation import ProcessRunner
+
+            self._processes = ProcessRunner(self._worker.jobs)
         return self._processes
 
     def close(self) -> None:
@@ -50,6 +50,7 @@ class Runners:
 
 def serving_of(
     worker: ProcessWorker,
+    jobs: Sequence[Registration] = (),
     *,
     slots: int = 1,
     isolate: Isolation = "thread",
@@ -57,15 +58,25 @@ def serving_of(
     until_empty: bool = False,
     announce: Callable[[], None] = lambda: None,
 ) -> Serving:
-    """Return what serves a worker's jobs, not begun yet."""
+    """Return what serves a worker's jobs, not begun yet.
+
+    ``jobs`` are registered when it begins, and has found that there are the threads for it.
+    """
     runners = Runners(worker, isolate, vis)
-    if any(_where(one, isolate) == "process" for one in worker.jobs.values()):
+    if any(_where(one, isolate) == "process" for one in (*jobs, *worker.jobs.values())):
         _ = runners.processes  # made before there are threads
+
+    def arrive() -> None:
+        for one in jobs:
+            worker.register(one)
+        worker.arrive()
+
     return Serving(
         worker,
         runners.of,
         slots=slots,
         until_empty=until_empty,
+        arrive=arrive,
         close=runners.close,
         announce=announce,
     )

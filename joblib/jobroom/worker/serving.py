@@ -7,6 +7,7 @@ finished, what was claimed and not started is handed back. The second one stops 
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import signal
 import sys
@@ -45,8 +46,9 @@ Handler = Callable[[int, FrameType | None], Any] | int | None
 class Serving:
     """Serves the jobs of a worker with so many slots; ``run`` once.
 
-    ``until_empty``: end when nothing is left to claim and nothing runs. ``announce`` is called
-    when it hears signals and is about to claim, ``close`` to stop what its runners run.
+    ``until_empty``: end when nothing is left to claim and nothing runs. ``arrive`` is called to
+    be a worker of the server's, ``announce`` when it hears signals and is about to claim,
+    ``close`` to stop what its runners run.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Serving:
         *,
         slots: int = 1,
         until_empty: bool = False,
+        arrive: Callable[[], object] | None = None,
         close: Callable[[], None] = lambda: None,
         announce: Callable[[], None] = lambda: None,
     ) -> None:
@@ -65,6 +68,7 @@ class Serving:
         self._search = Search(worker, INTERVAL_SECONDS, CLAIM_SECONDS)
         self.slots = Slots(slots, worker, self._search, runner_of)
         self._until_empty = until_empty
+        self._arrive = worker.arrive if arrive is None else arrive
         self._close_runners = close
         self._announce = announce
         self._events: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -86,7 +90,7 @@ class Serving:
             self.slots.close()
 
     def _run(self) -> int:
-        self._worker.arrive()
+        self._arrive()
         self._worker.start_beating()
         with self._hearing_signals(), capture.installed():
             self._announce()
@@ -209,13 +213,27 @@ class Serving:
         heard = [signal.SIGTERM, signal.SIGINT]
         if hasattr(signal, "SIGUSR1"):
             heard.append(signal.SIGUSR1)
-        before = {number: signal.signal(number, self._on_signal) for number in heard}
+        ours = _heard_here(self._events.put)
+        before = {number: signal.signal(number, ours) for number in heard}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        # A SimpleQueue takes it from inside a handler, whatever was interrupted.
-        self._events.put(number)
+
+def _heard_here(put: Callable[[int], None]) -> Callable[[int, FrameType | None], None]:
+    """Return a handler for this process: one that a task forks ends as others do.
+
+    But not of a Ctrl-C, which a terminal sends to all, and which lets what runs come to its end.
+    """
+    here = os.getpid()
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() == here:
+            put(number)  # a SimpleQueue takes it in a handler, whatever was interrupted
+        elif number != signal.SIGINT:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+    return on_signal

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from jobroom.client import failure
 from jobroom.client.search import Search
 from jobroom.client.task import ClaimedTask
 from jobroom.client.worker import ProcessWorker
@@ -17,6 +18,8 @@ from jobroom.worker.telling import Flusher, TaskTell
 
 log = logging.getLogger("jobroom.worker")
 
+THREADS_BESIDE = 2
+"""The claimer's and the heart's, which begin when there is a worker."""
 STOPPED = "The worker was stopped while it ran this task."
 
 
@@ -51,14 +54,24 @@ class Slots:
 
     def start(self) -> None:
         """Begin to run what is given; nothing is begun where the machine has too few threads."""
+        enough = threading.Event()
+        beside = [
+            threading.Thread(target=enough.wait, name="jobroom-spare", daemon=True)
+            for _ in range(THREADS_BESIDE)
+        ]
         try:
-            for thread in (*self._threads, self._flusher):
+            for thread in (*self._threads, self._flusher, *beside):
                 thread.start()
         except RuntimeError:
             self.close()
             raise ConfigurationError(
-                f"This machine does not give so many threads: serve fewer slots than {self.count}."
+                "This machine, or its settings (ulimit -u), does not give so many threads: serve"
+                f" fewer slots than {self.count}."
             ) from None
+        finally:
+            enough.set()
+        for thread in beside:
+            thread.join()
 
     @property
     def free(self) -> int:
@@ -113,10 +126,10 @@ class Slots:
     def _run_safely(self, task: ClaimedTask) -> ClaimedTask | None:
         try:
             return self._run(task)
-        except Exception as trouble:  # the slot's edge: it must outlive this
-            error = f"The worker itself failed: {type(trouble).__name__}: {trouble}"
-            log.exception("task.broken task=%s", task.id)
-            task.give_up(error)
+        except BaseException as trouble:  # the slot's edge: it must outlive this
+            error = failure.headline(trouble)
+            log.exception("task.broken task=%s error=%r", task.id, error)
+            task.give_up(f"The worker itself failed: {error}")
             return None
 
     def _run(self, task: ClaimedTask) -> ClaimedTask | None:
@@ -149,7 +162,7 @@ class Slots:
         )
         if answer is None:
             return None
-        if outcome.status != "failed" and answer["status"] == outcome.status:
+        if outcome.status != "failed" and answer.get("status") == outcome.status:
             _tell_end(task, outcome.status, seconds)
         following = answer.get("next_task")
         return self._search.read(following) if isinstance(following, dict) else None

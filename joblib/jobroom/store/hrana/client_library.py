@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from jobroom.errors import ConfigurationError
+from jobroom.store import patience
 from jobroom.store.hrana.client_library_errors import error_of
 from jobroom.store.hrana.client_library_stream import LibraryStream
 from jobroom.store.hrana.client_library_values import Statement, read_result, statement
@@ -121,7 +122,9 @@ class LibsqlClientTransport:
             raise InterfaceError("The connection to the store is closed.", code="CLOSED")
         try:
             # The coroutine has the same bound inside; this one is for what it cannot see.
-            return self._loop.run(work, timeout_seconds=self._timeout + _CLOSE_SECONDS)
+            return self._loop.run(
+                work, timeout_seconds=patience.left(self._timeout) + _CLOSE_SECONDS
+            )
         except Exception as error:
             raise error_of(error, lost=lost, timeout_seconds=self._timeout) from error
 
@@ -143,7 +146,8 @@ class LibsqlClientTransport:
     async def bounded(self, link: Link, work: Awaitable[T]) -> T:
         """Wait for an answer, no longer than the timeout; a link that keeps silent is given up."""
         try:
-            return await asyncio.wait_for(work, self._timeout)
+            # A coroutine on the loop has the time of the thread that asks for it.
+            return await asyncio.wait_for(work, patience.left(self._timeout))
         except TimeoutError:
             link.retire()
             raise

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from jobroom.store import patience
 from jobroom.store.hrana import pipeline
 from jobroom.store.hrana.errors import Error, InterfaceError, OperationalError
 from jobroom.store.hrana.pipeline import Call
@@ -99,7 +100,7 @@ class HranaHttp:
         return pipeline.read(content, len(call.requests), lost=call.lost)
 
     def _read(self, made: Write) -> list[Result]:
-        if not self._readers.acquire(timeout=self._timeout):
+        if not self._readers.acquire(timeout=patience.left(self._timeout)):
             message = "Too many reads wait for the store here; try again in a moment."
             raise OperationalError(message, code="BUSY_HERE", applied=False)
         try:
@@ -151,7 +152,7 @@ class HranaHttp:
             message = "The store cannot be reached; check that it runs and what its URL says."
             raise OperationalError(message, code="TRANSPORT", applied=False) from error
         except httpx.TimeoutException as error:
-            raise self._too_late(call) from error
+            raise _too_late(call) from error
         except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:
             message = f"The connection to the store broke ({type(error).__name__})."
             raise OperationalError(message, code="TRANSPORT", applied=call.lost) from error
@@ -161,21 +162,19 @@ class HranaHttp:
         if token:
             headers["authorization"] = f"Bearer {token}"
         client = self._open()
-        deadline = time.monotonic() + self._timeout
+        seconds = patience.left(self._timeout)
+        deadline = time.monotonic() + seconds
         self.counters.sent()
         url = f"{call.base}/v2/pipeline"
-        with client.stream("POST", url, content=body, headers=headers) as response:
+        timeout = client.timeout if seconds == self._timeout else _bounds(seconds)
+        with client.stream("POST", url, content=body, headers=headers, timeout=timeout) as response:
             rest, parts = response.iter_bytes(), list[bytes]()
             # The client's own timeout bounds each part; one that drips must end as well.
             while not _is_refused(response, parts) and (part := next(rest, None)) is not None:
                 parts.append(part)
                 if time.monotonic() > deadline:
-                    raise self._too_late(call)
+                    raise _too_late(call)
             return response.status_code, b"".join(parts)
-
-    def _too_late(self, call: Call) -> OperationalError:
-        message = f"The store did not answer within {self._timeout:g} s."
-        return OperationalError(message, code="TIMEOUT", applied=call.lost)
 
     def _open(self) -> httpx.Client:
         with self._lock:
@@ -192,14 +191,23 @@ class HranaHttp:
         return httpx.Client(
             # Reading the certificates takes 40 ms, for nothing where there is no TLS.
             verify=self.base_url.startswith("https:"),
-            timeout=httpx.Timeout(
-                self._timeout, connect=min(self._timeout, LONGEST_CONNECT_SECONDS)
-            ),
+            timeout=_bounds(self._timeout),
             limits=httpx.Limits(
                 max_connections=self._most_connections,
                 max_keepalive_connections=self._most_connections,
             ),
         )
+
+
+def _bounds(seconds: float) -> httpx.Timeout:
+    import httpx
+
+    return httpx.Timeout(seconds, connect=min(seconds, LONGEST_CONNECT_SECONDS))
+
+
+def _too_late(call: Call) -> OperationalError:
+    message = "The store did not answer in time."
+    return OperationalError(message, code="TIMEOUT", applied=call.lost)
 
 
 def _is_refused(response: httpx.Response, parts: list[bytes]) -> bool:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import NoReturn
 
+from jobroom.store import patience
 from jobroom.store.hrana.errors import Error, InternalError, OperationalError
 from jobroom.store.hrana.pipeline import Chain
 from jobroom.store.hrana.transport import Result
@@ -89,10 +91,12 @@ class Writers:
                 return True
             self._queue.append(ticket)
         try:
-            if not ticket.woken.wait(self._timeout):
+            if not ticket.woken.wait(patience.left(self._timeout)):
                 self._give_up(ticket)
-            # It may be on its way just now: the request that carries it has its own bound.
-            ticket.woken.wait()
+            # It may be on its way just now: the request that carries it has a bound, which may be
+            # another's, and longer.
+            if not ticket.woken.wait(patience.left(threading.TIMEOUT_MAX)):
+                _lose()
         except BaseException:
             if not self._leave(ticket) and ticket.has_place:
                 self.release()
@@ -139,3 +143,8 @@ class Writers:
             for one in taken:
                 self._queue.remove(one)
         return taken
+
+
+def _lose() -> NoReturn:
+    message = "The request that carries the batch was not answered in time."
+    raise OperationalError(message, code="TIMEOUT", applied=None)
