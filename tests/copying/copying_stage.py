@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 
+from jobroom.service import standing
 from jobroom.store.hrana import dbapi
 from jobroom.store.schema import metadata
 
@@ -111,7 +112,7 @@ def _schedule(place: int, jobs: list[Any]) -> tuple[Any, ...]:
         f"jede Nacht {place} 😀",
         jobs[place % 4][0],
         f"creator {ODD_TEXTS[place]}",
-        '{"payload": {"angle": 1.0}}',
+        standing.write(standing.StandingTask('{"angle": 1.0}')),
         "0 3 * * *" if odd else None,
         None if odd else 0.1,
         "Europe/Berlin",

@@ -198,6 +198,9 @@ def test_its_log_has_one_line_of_json_for_each_request(served):
     """And not a second one by the server beneath."""
     with served.client() as client:
         client.get("/v1/me", headers={"x-request-id": "look-for-me"})
+    until = time.monotonic() + 20
+    while "look-for-me" not in served.output and time.monotonic() < until:
+        time.sleep(0.02)  # the line is written when the answer has gone
     lines = [line for line in served.output.splitlines() if "look-for-me" in line]
     assert [json.loads(line)["status"] for line in lines] == [200]
     assert "HTTP/1.1" not in served.output
