@@ -123,6 +123,6 @@ def _machines(manifest: dict[str, Any]) -> set[int]:
 
 def test_nothing_but_the_function_is_built(manifests: dict[str, dict[str, Any]]) -> None:
     for manifest in manifests.values():
-        assert {"app.py", "jobroom/__init__.py", "mangum/__init__.py"} <= manifest.keys()
+        assert {"app.py", "jobroom/__init__.py", "mangum/__init__.pyc"} <= manifest.keys()
         first = {name.partition("/")[0] for name in manifest}
         assert not first & {"tests", "joblib", "deploy", "benchmarks", "template.yaml", "uvicorn"}

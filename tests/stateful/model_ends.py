@@ -252,7 +252,7 @@ def _may_judge(state: State) -> bool:
         if state.now < state.judge_at:
             return False
         swept_for = state.swept_at - (state.judge_at - WORKER_TIMEOUT)
-        is_outage = is_outage and 2 * swept_for > SWEEP_INTERVAL
+        is_outage = is_outage and 5 * swept_for > 3 * SWEEP_INTERVAL
     state.judge_at = state.now + WORKER_TIMEOUT if is_outage else None
     return not is_outage
 

@@ -59,7 +59,12 @@ def _follows_outage(tx: Transaction, grace_given_at: int | None) -> bool:
         return False
     # A grace that nobody swept in was given for a schedule slower than the setting says, which
     # must not mean never. One in which sweeps went on was itself cut off by an outage.
-    return grace_given_at is None or finished - grace_given_at > interval // 2
+    return grace_given_at is None or finished - grace_given_at > _shortly(tx)
+
+
+def _shortly(tx: Transaction) -> int:
+    """What ends within this after its beginning is one sweep: well below the time to the next."""
+    return int(tx.settings.sweeper_interval_seconds * MICROSECONDS * 3 // 5)
 
 
 def _grace(tx: Transaction) -> int:
@@ -262,11 +267,12 @@ def fire_schedules(tx: Transaction) -> SweepReport:
 def finish_sweep(tx: Transaction) -> None:
     """Remember that a sweep came to its end; an outage just before it is one all the same.
 
-    A grace counts from the end of the sweep that gave it: what ends later is another sweep.
+    If it took long, a grace that it gave counts from here: what ends later is another sweep.
     """
     _comes_late(tx)
     again_at, before = state.get(tx, state.JUDGE_AGAIN_AT), state.get(tx, state.SWEEP_FINISHED_AT)
-    if again_at and before is not None and before < again_at - _grace(tx):
+    given_at = (again_at or 0) - _grace(tx)
+    if again_at and before is not None and before < given_at < tx.now - _shortly(tx):
         state.put(tx, state.JUDGE_AGAIN_AT, tx.now + _grace(tx))
     state.put(tx, state.SWEEP_FINISHED_AT, tx.now)
 
