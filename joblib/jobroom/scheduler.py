@@ -56,12 +56,14 @@ def _steady_scheduler(longest_wait: float, beat: float) -> BackgroundScheduler:
     """A scheduler that comes to its jobs within so many seconds, however the clock is set back.
 
     APScheduler plans by the host's clock: set back by ten minutes, it would do nothing for ten.
-    After the process stood still a job waits for a ``beat`` more: the workers' heartbeats of that
-    time lie unread, and to judge before they are read would lose workers that were there.
+    After the process stood still a job waits for a ``beat`` more, once: the workers' heartbeats of
+    that time lie unread, and to judge before they are read would lose workers that were there.
     """
     from apscheduler.schedulers.background import BackgroundScheduler
 
     class SteadyScheduler(BackgroundScheduler):  # type: ignore[misc]  # APScheduler has no types
+        put_off_to: datetime | None = None
+
         def _process_jobs(self) -> float | None:
             """Called each time that the scheduler has waited, which it does by a steady clock."""
             now = datetime.now(self.timezone)
@@ -69,8 +71,9 @@ def _steady_scheduler(longest_wait: float, beat: float) -> BackgroundScheduler:
             for job in self.get_jobs():
                 if job.next_run_time > latest:  # planned before the clock was set back
                     job.modify(next_run_time=latest)
-                elif job.next_run_time + breath < now:  # planned before a standstill
-                    job.modify(next_run_time=now + breath)
+                elif job.next_run_time + breath < now and job.next_run_time != self.put_off_to:
+                    self.put_off_to = now + breath  # it was planned before a standstill
+                    job.modify(next_run_time=self.put_off_to)
             wait: float | None = super()._process_jobs()
             # The clock may have been set just now, while the wait was being computed from it.
             return None if wait is None else min(wait, longest_wait)

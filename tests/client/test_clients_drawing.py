@@ -244,3 +244,37 @@ def test_an_async_source_that_never_comes_back_keeps_no_program_from_its_end(que
     assert (done.returncode, done.stdout) == (0, "0\n")
     assert "never retrieved" not in done.stderr
     assert "destroyed" not in done.stderr
+
+
+ENDING = """
+import sys
+from jobroom import Client
+def payloads():
+    try:
+        yield from ({"n": n} for n in range(1000))
+    finally:
+        print("closed", flush=True)
+for n in Client(sys.argv[1], "t").map("r1:modifiers:Rotate", payloads(), window=5):
+    break
+"""
+FORKING = """
+import os, sys, threading, time
+from jobroom import Client
+payloads = ({"n": n} for n in range(50))
+results = Client(sys.argv[1], "t").map("r1:modifiers:Rotate", payloads, window=5)
+next(results)
+time.sleep(0.5)  # the thread waits for room, and is not inside the generator
+if (forked := os.fork()) == 0:
+    threading.Timer(30, os._exit, (9,)).start()
+    print(len(list(results)), flush=True)
+    os._exit(0)
+os.waitpid(forked, 0)
+"""
+
+
+@pytest.mark.parametrize(("program", "said"), [(ENDING, "closed\n"), (FORKING, "49\n")])
+def test_a_map_is_left_at_the_end_of_a_program_and_goes_on_in_a_forked_one(queue, program, said):
+    queue.work = lambda payload: {"result": payload["n"]}
+    command = [sys.executable, "-c", program, queue.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, said, "")

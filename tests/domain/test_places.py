@@ -86,3 +86,26 @@ def test_a_dynamic_reference_may_lead_to_each_anchor_of_its_name():
 def test_the_path_of_a_schema_leads_to_it():
     inner = {"not": {}}
     assert Places({"a": [{}, {"b": inner}]}).path_of(inner) == ("a", 1, "b")
+
+
+@pytest.mark.parametrize("name", ["default", "type", "enum", "properties"])
+def test_in_an_unknown_keyword_a_name_may_be_that_of_a_keyword(name):
+    schema = {"components": {"schemas": {name: TEXT}}, "$ref": f"#/components/schemas/{name}"}
+    places = Places(schema)
+    assert places.unresolved is None
+    assert places.targets(schema, "$ref") == [TEXT]
+
+
+def test_a_reference_into_the_data_of_a_schema_leads_nowhere():
+    one = {"enum": [{"type": "string"}]}
+    schema = {"x": {"y": one}, "allOf": [{"$ref": "#/x/y"}, {"$ref": "#/x/y/enum/0"}]}
+    assert Places(schema).unresolved == (schema["allOf"][1], "$ref")
+
+
+def test_a_dynamic_reference_leads_to_a_bounded_number_of_places():
+    def schema(count):
+        inner = {f"{n}": {"$id": f"i{n}", "$dynamicAnchor": "D"} for n in range(count)}
+        return {"$dynamicAnchor": "D", "$dynamicRef": "#D", "$defs": inner}
+
+    assert Places(schema(63)).unresolved is None
+    assert Places(schema(64)).unresolved is not None

@@ -64,3 +64,19 @@ def test_what_was_planned_before_a_standstill_waits_for_a_beat(late, waits):
         assert swept.wait(20)
     finally:
         steady.shutdown()
+
+
+def test_a_process_that_stands_still_again_and_again_sweeps_all_the_same():
+    swept, steady = threading.Event(), scheduler._steady_scheduler(3600, 3600)
+    planned = datetime.now(UTC) - timedelta(hours=2)
+    trigger = scheduler._from_now(3600, None)
+    steady.add_job(swept.set, trigger, next_run_time=planned, misfire_grace_time=None)
+    steady.start()
+    try:
+        [job] = steady.get_jobs()
+        assert job.next_run_time > datetime.now(UTC)
+        steady.put_off_to = datetime.now(UTC) - timedelta(hours=2)  # two hours pass
+        job.modify(next_run_time=steady.put_off_to)
+        assert swept.wait(20)
+    finally:
+        steady.shutdown()

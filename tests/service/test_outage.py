@@ -80,41 +80,6 @@ def test_a_schedule_slower_than_the_setting_says_still_judges(desk, bob, running
     assert desk.get(bob, running).status == "failed"
 
 
-def test_an_outage_that_cuts_off_the_grace_of_another_one_fails_nobody(
-    desk, alice, bob, running
-) -> None:
-    """C12: a server that comes back, sweeps for a while, and goes away once more."""
-    for _ in range(3):
-        desk.wait(180)
-        assert not desk.sweep().judged
-        desk.wait(30)
-        assert not desk.sweep().judged
-    desk.wait(180)
-    assert not desk.sweep().judged
-    desk.beat(alice)
-    desk.wait(59)
-    assert desk.report(alice, running, "completed").status == "completed"
-
-
-def test_a_grace_that_was_cut_off_is_given_anew_and_then_ends(desk, bob, running) -> None:
-    for seconds, judged in ((180, False), (30, False), (180, False), (31, False), (30, True)):
-        desk.wait(seconds)
-        assert desk.sweep().judged is judged
-    assert desk.get(bob, running).status == "failed"
-
-
-def test_two_at_a_time_of_a_schedule_slower_than_the_setting_says_still_judge(
-    desk, bob, running
-) -> None:
-    """A scheduled call may be made twice."""
-    judged = []
-    for _ in range(3):
-        desk.wait(500)
-        judged += [desk.sweep().judged, desk.sweep().judged]
-    assert judged == [False, False, True, True, False, False]
-    assert desk.get(bob, running).status == "failed"
-
-
 def test_the_last_sweep_is_remembered_by_the_store(desk, bob, running, settings) -> None:
     """Another process, or the next call of a scheduled function, knows of it."""
     offset = desk.queue.clock_offset + 180_000_000

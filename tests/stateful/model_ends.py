@@ -243,17 +243,14 @@ def sweep(state: State) -> dict[str, int | bool]:
 
 
 def _may_judge(state: State) -> bool:
-    """After an outage nobody is judged until a sweep comes one worker timeout later.
-
-    If sweeps went on in that time, and then there was an outage again, it is given anew.
-    """
-    is_outage = state.swept_at is not None and state.now - state.swept_at > 3 * SWEEP_INTERVAL
+    """After an outage nobody is judged until a sweep comes one worker timeout later."""
     if state.judge_at is not None:
-        if state.now < state.judge_at:
-            return False
-        swept_for = state.swept_at - (state.judge_at - WORKER_TIMEOUT)
-        is_outage = is_outage and 5 * swept_for > 3 * SWEEP_INTERVAL
-    state.judge_at = state.now + WORKER_TIMEOUT if is_outage else None
+        judges = state.now >= state.judge_at
+        state.judge_at = None if judges else state.judge_at
+        return judges
+    is_outage = state.swept_at is not None and state.now - state.swept_at > 3 * SWEEP_INTERVAL
+    if is_outage:
+        state.judge_at = state.now + WORKER_TIMEOUT
     return not is_outage
 
 

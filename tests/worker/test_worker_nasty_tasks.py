@@ -30,6 +30,25 @@ NASTY = """
         return sys.gettrace() is not None or sys.getprofile() is not None
 """
 
+BOUND = """
+    import functools
+
+    class Scaler:
+        def __init__(self, factor):
+            self.factor = factor
+
+        def scale(self, x: int) -> int:
+            return x * self.factor
+
+    @job
+    def plus(x: int, y: int = 3) -> int:
+        return x + y
+
+    thrice = job(name="thrice")(Scaler(3).scale)
+    fourfold = job(name="fourfold")(Scaler(4).scale)
+    added = job(name="added")(functools.partial(plus, y=10))
+"""
+
 
 @pytest.fixture(scope="module", params=["thread", "process"])
 def room(shop, request, tmp_path_factory):
@@ -53,3 +72,9 @@ def test_a_debugger_that_a_task_leaves_on_looks_at_nothing_after_it(room):
     task = room.submit("watched")
     room.until_completed(task)
     assert room.task(task)["result"] is False
+
+
+def test_bound_methods_and_partials_are_found_by_the_names_of_their_jobs(room):
+    room.worker(BOUND, *room.isolate, jobs=3)
+    tasks = [room.submit(name, x=2) for name in ("thrice", "fourfold", "added", "plus")]
+    assert room.until_completed(*tasks) == [6, 8, 12, 5]

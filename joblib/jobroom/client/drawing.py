@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import math
+import os
 import threading
 import time
 from collections import deque
@@ -36,6 +37,7 @@ class Supply:
         self.pump: Any = None
         self.wake_drawer: Callable[[], object] = _nobody
         self.wake_taker: Callable[[], object] = _nobody
+        self.leave_drawer: Callable[[], object] = _nobody
         self._lock = threading.Lock()
         self._drawn: deque[Any] = deque()
         self._oldest_at = 0.0
@@ -78,12 +80,20 @@ class Supply:
         return self._has_ended and not self._drawn
 
     def close(self) -> None:
-        """Take no more: who draws ends, as soon as the source gives it back."""
+        """Take no more: who draws ends, as soon as the source gives it back.
+
+        That is waited for a moment, so that a source may come to its end before the program does.
+        """
         with self._lock:
             self._has_ended = True
             self._drawn.clear()
         self.source = None
         self.wake_drawer()
+        self.leave_drawer()
+
+    def forked(self) -> None:
+        """Go on in a process that was forked, perhaps while another thread held the lock."""
+        self._lock = threading.Lock()
 
     # Who draws
 
@@ -126,13 +136,25 @@ class Pump:
 
     def __init__(self, supply: Supply) -> None:
         self._supply = supply
-        self._news = threading.Event()
-        supply.wake_taker = self._news.set
-        start_thread(supply)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid, self._news = os.getpid(), threading.Event()
+        self._supply.wake_taker = self._news.set
+        thread = start_thread(self._supply)
+
+        def leave() -> None:
+            if thread is not threading.current_thread():
+                thread.join(SIGNALS_SECONDS)
+
+        self._supply.leave_drawer = leave
 
     def take(self, most: int, seconds: float) -> list[Any]:
         """Return payloads, after ``seconds`` also none."""
         until = time.monotonic() + seconds
+        if self._pid != os.getpid():  # a fork has left the thread behind
+            self._supply.forked()
+            self._begin()
         self._supply.ask(most)
         while (rest := self._supply.rest(until)) > 0:
             self._news.wait(min(rest, SIGNALS_SECONDS))
@@ -140,14 +162,16 @@ class Pump:
         return self._supply.take()
 
 
-def start_thread(supply: Supply) -> None:
+def start_thread(supply: Supply) -> threading.Thread:
     """Draw in a thread: a source that never comes back keeps no program from its end."""
     room = threading.Event()
     supply.wake_drawer = room.set
     here = contextvars.copy_context()
-    threading.Thread(
+    thread = threading.Thread(
         target=here.run, args=(_draw, supply, room), name="jobroom-payloads", daemon=True
-    ).start()
+    )
+    thread.start()
+    return thread
 
 
 def _draw(supply: Supply, room: threading.Event) -> None:

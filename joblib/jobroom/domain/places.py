@@ -12,9 +12,11 @@ import re
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from jobroom.domain.schemas import HOLDS_NAMED, REFERENCES, containers, subschemas
+from jobroom.domain.schemas import DATA, HOLDS_NAMED, REFERENCES, containers, subschemas
 
 _BASE = "json-schema:///"
+_MOST_DYNAMIC = 64
+"""So many places may a dynamic reference lead to; each of them is followed from each of those."""
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _PORT = re.compile(r":[0-9]*\Z")
 
@@ -108,8 +110,9 @@ class Places:
         self.unresolved = self._find_unresolved()
 
     def _find_unresolved(self) -> tuple[dict[str, Any], str] | None:
-        # What is a map of schemas to one keyword is no schema to another.
+        # What is a map of schemas to one keyword, or data, is no schema to another.
         held = {id(one[kind]) for one in self.reachable for kind in HOLDS_NAMED if kind in one}
+        held |= self._data()
         for schema in self.reachable:
             for keyword in REFERENCES:
                 if keyword in schema:
@@ -117,6 +120,16 @@ class Places:
                     if found is None or any(id(one) in held for one in found):
                         return schema, keyword
         return None
+
+    def _data(self) -> set[int]:
+        seen: set[int] = set()
+        waiting = [one[kind] for one in self.reachable for kind in DATA if kind in one]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, dict | list) and id(value) not in seen:
+                seen.add(id(value))
+                waiting += value.values() if isinstance(value, dict) else value
+        return seen
 
     def _found(self, schema: dict[str, Any], keyword: str) -> list[Any] | None:
         uri = schema[keyword]
@@ -137,7 +150,7 @@ class Places:
         if len(named) != 1:
             return None
         moving = self._dynamic.get(name, {}) if keyword == "$dynamicRef" else {}
-        return list((named | moving).values())
+        return list((named | moving).values()) if len(moving) <= _MOST_DYNAMIC else None
 
     def _pointed(self, resource: Any, fragment: str) -> list[Any] | None:
         target = resource

@@ -67,11 +67,11 @@ def subschemas(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], 
 def containers(schema: dict[str, Any], *, all_of: bool = False) -> Iterator[tuple[str, Any]]:
     """The keywords whose values are no schemas but may hold some, for references to lead to.
 
-    With ``all_of``, those that hold schemas too: in a value of an unknown keyword, each name may
-    be a keyword or merely a name.
+    With ``all_of``, all of them: in a value of an unknown keyword, each name may be a keyword or
+    merely a name.
     """
     for keyword, value in schema.items():
-        is_sought = keyword not in DATA and (all_of or keyword not in HOLDERS)
+        is_sought = all_of or keyword not in DATA | HOLDERS
         if is_sought and isinstance(value, dict | list):
             yield keyword, value
 

@@ -58,17 +58,16 @@ class Weights:
         copy of what recurs, all that recurs with it.
         """
         total = 0
-        again = 1 + sum(self.whole(one) == inf for one in self._places.reachable)
+        again = max(_ALONE, 1 + sum(self.whole(one) == inf for one in self._places.reachable))
         for schema in self._asking:
-            times = again if self.whole(schema) == inf else _ALONE
-            for copies in _copies(self._places, schema):
-                total += copies * max(times, _ALONE)
+            for copied, copies in _copies(self._places, schema):
+                total += copies * (again if self.whole(copied) == inf else _ALONE)
                 if total > limit * _ALONE:
                     return total // _ALONE, schema
         return total // _ALONE, None
 
 
-def _copies(places: Places, root: dict[str, Any]) -> Iterator[int]:
+def _copies(places: Places, root: dict[str, Any]) -> Iterator[tuple[Any, int]]:
     inside: set[int] = set()
     waiting: list[tuple[Any, bool]] = [(root, False)]
     while waiting:
@@ -76,10 +75,10 @@ def _copies(places: Places, root: dict[str, Any]) -> Iterator[int]:
         if is_left:
             inside.discard(id(schema))
         elif not isinstance(schema, dict) or id(schema) in inside:
-            yield 1
+            yield schema, 1
         else:
             entries = sum(1 for path, _ in subschemas(schema) if path[0] not in DEFINITIONS)
-            yield 1 + entries // _MOST_ENTRIES_OF_ONE
+            yield schema, 1 + entries // _MOST_ENTRIES_OF_ONE
             inside.add(id(schema))
             waiting.append((schema, True))
             waiting += [(one, False) for path, one in subschemas(schema) if path[0] in _MARKS]

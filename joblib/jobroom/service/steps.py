@@ -130,7 +130,7 @@ def _rebuilt_one(value: Any, reachable: set[int], change: Change) -> Any:
         return value
     if id(value) in reachable:
         return change(value, rebuild(value, again, other))
-    return {name: other(name, item) for name, item in value.items()}
+    return {name: again(item) for name, item in value.items()}
 
 
 def _without_draft(_: dict[str, Any], built: dict[str, Any]) -> Any:

@@ -41,30 +41,19 @@ def begin_sweep(tx: Transaction) -> bool:
     state.put(tx, state.SWEPT_AT, tx.now)
     grace = _grace(tx)
     again_at = state.get(tx, state.JUDGE_AGAIN_AT)
-    if again_at and tx.now < again_at:
-        if again_at > tx.now + grace:
+    if again_at:
+        # The grace is given once: a schedule slower than the setting says must not mean never.
+        if tx.now >= again_at:
+            state.put(tx, state.JUDGE_AGAIN_AT, 0)
+        elif again_at > tx.now + grace:
             state.put(tx, state.JUDGE_AGAIN_AT, tx.now + grace)
-        return False
-    judges = not _follows_outage(tx, None if not again_at else again_at - grace)
-    if again_at or not judges:
-        state.put(tx, state.JUDGE_AGAIN_AT, 0 if judges else tx.now + grace)
-    return judges
-
-
-def _follows_outage(tx: Transaction, grace_given_at: int | None) -> bool:
-    """Whether workers could not beat before this sweep, as far as the last ones tell."""
+        return tx.now >= again_at
     finished = state.get(tx, state.SWEEP_FINISHED_AT)
-    interval = int(tx.settings.sweeper_interval_seconds * MICROSECONDS)
-    if finished is None or not interval or tx.now - finished <= interval * OUTAGE_INTERVALS:
-        return False
-    # A grace that nobody swept in was given for a schedule slower than the setting says, which
-    # must not mean never. One in which sweeps went on was itself cut off by an outage.
-    return grace_given_at is None or finished - grace_given_at > _shortly(tx)
-
-
-def _shortly(tx: Transaction) -> int:
-    """What ends within this after its beginning is one sweep: well below the time to the next."""
-    return int(tx.settings.sweeper_interval_seconds * MICROSECONDS * 3 // 5)
+    outage = tx.settings.sweeper_interval_seconds * OUTAGE_INTERVALS * MICROSECONDS
+    if finished is None or not outage or tx.now - finished <= outage:
+        return True
+    state.put(tx, state.JUDGE_AGAIN_AT, tx.now + grace)
+    return False
 
 
 def _grace(tx: Transaction) -> int:
@@ -265,15 +254,8 @@ def fire_schedules(tx: Transaction) -> SweepReport:
 
 @writes
 def finish_sweep(tx: Transaction) -> None:
-    """Remember that a sweep came to its end; an outage just before it is one all the same.
-
-    If it took long, a grace that it gave counts from here: what ends later is another sweep.
-    """
+    """Remember that a sweep came to its end; an outage just before it is one all the same."""
     _comes_late(tx)
-    again_at, before = state.get(tx, state.JUDGE_AGAIN_AT), state.get(tx, state.SWEEP_FINISHED_AT)
-    given_at = (again_at or 0) - _grace(tx)
-    if again_at and before is not None and before < given_at < tx.now - _shortly(tx):
-        state.put(tx, state.JUDGE_AGAIN_AT, tx.now + _grace(tx))
     state.put(tx, state.SWEEP_FINISHED_AT, tx.now)
 
 

@@ -261,10 +261,7 @@ def _find_class(target: Message, noted: dict[str, Registration]) -> type[BaseMod
         loaded = sys.modules.get(module) or importlib.import_module(module)
     if (registration := noted.get(target["job"])) is not None:
         return registration.cls
-    try:
-        value = attrgetter(target["name"])(loaded)
-    except AttributeError:
-        value = None
+    value = _found_in(loaded, target)
     made = functions.job_of(value)
     cls = value if made is None else made.model
     if isinstance(cls, type) and issubclass(cls, BaseModel):
@@ -273,6 +270,20 @@ def _find_class(target: Message, noted: dict[str, Registration]) -> type[BaseMod
         f"{target['name']} is not to be found in {Path(source or module).name}: what runs in a"
         " process of its own must be defined at the top of its module."
     )
+
+
+def _found_in(module: object, target: Message) -> object:
+    """Return what is the job: by its own name, for a method's or a partial's leads elsewhere."""
+    _, _, wanted = target["job"].partition(":")
+    for value in vars(module).values():
+        made = functions.job_of(value)
+        if made is not None and f"{vars(made.model)['category']}:{made.model.__name__}" == wanted:
+            return value
+    try:
+        found: object = attrgetter(target["name"])(module)
+    except AttributeError:
+        return None
+    return found
 
 
 def _carried(outcome: Outcome) -> Message:
