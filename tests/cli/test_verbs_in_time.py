@@ -7,6 +7,7 @@ import time
 import pytest
 from slow_servers import SlowServer
 
+from jobroom.cli import checkpoint
 from jobroom.cli import server as cli_server
 
 TASK = "019ac5d0-0000-7000-8000-000000000000"
@@ -60,3 +61,11 @@ def test_a_page_is_no_job_queue(timed):
         code, _, err = timed(slow, "list", "r1")
     assert code == 5
     assert "check the server's address" in err
+
+
+@pytest.mark.parametrize("how", ["head drips", "body drips"])
+def test_a_check_leaves_a_server_that_drips(timed, monkeypatch, how):
+    monkeypatch.setattr(checkpoint, "TRY_SECONDS", 0.5)
+    with SlowServer(how) as slow:
+        code, _, _ = timed(slow, "check")
+    assert code != 0

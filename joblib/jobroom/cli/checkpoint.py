@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import urllib.request
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx
 
-from jobroom.client import endpoints
+from jobroom.client import endpoints, intime
 from jobroom.client.connection import Connection
 
 TRY_SECONDS = 10.0
@@ -71,13 +72,15 @@ class Place:
     def ask(self, method: str, path: str, *, wait: float = 0.0, **more: Any) -> httpx.Response:
         """Send one request, once."""
         headers = {**self.connection.get_headers(), **endpoints.prefer(wait)}
-        return self.connection.http.request(
+        request = partial(
+            self.connection.http.request,
             method,
             f"{self.connection.base_url}{path}",
             headers=headers,
             timeout=httpx.Timeout(TRY_SECONDS + wait, connect=TRY_SECONDS),
             **more,
         )
+        return intime.ask(request, TRY_SECONDS + wait)
 
     @property
     def proxy_without_password(self) -> str | None:
