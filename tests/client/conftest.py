@@ -76,3 +76,12 @@ class Vis:
 @pytest.fixture
 def vis(jobs):
     return Vis(jobs)
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    """An empty folder for settings of this user's, who has none in the environment."""
+    for name in ("JOBROOM_URL", "JOBROOM_TOKEN", "JOBROOM_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path

@@ -56,12 +56,7 @@ GOOD = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch, tmp_path):
-    for name in ("JOBROOM_URL", "JOBROOM_TOKEN", "JOBROOM_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ def _responses(route: RouteSpec) -> Document:
 
 def _answer(route: RouteSpec, status: int, answer: Answer) -> Document:
     response: Document = {"description": _ANSWER_WORDS.get(status, "The answer.")}
-    if answer is not None and is_media_types(answer):
+    if is_media_types(answer):
         response["content"] = {
             kind: {"schema": {} if "json" in kind else {"type": "string"}}
             for kind in answer.split(", ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 Answer = str | None
 """The model of a JSON answer, the media types of any other (``"a/b, c/d"``), or nothing."""
@@ -76,6 +76,6 @@ class RouteSpec:
         return tuple(_PLACEHOLDER.findall(self.path))
 
 
-def is_media_types(answer: Answer) -> bool:
+def is_media_types(answer: Answer) -> TypeGuard[str]:
     """Whether an answer is no JSON of a model's."""
     return answer is not None and "/" in answer
